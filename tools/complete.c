@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Completion from the tables of options and arguments. What an option or an argument takes is told
- * by the word that --help has for it: FILE, CHANNEL, N|max.
+ * Completion from the tables of options and arguments. The placeholder in --help (FILE, CHANNEL, N|max) determines the
+ * candidates for an option or argument.
  */
 #include "complete.h"
 
@@ -21,17 +21,17 @@
 #define MAX_CHANNELS 256
 #define WORD         64
 
-/* The line as far as it is typed. */
+/* The command line so far. */
 struct line {
     const struct command *command;
     const char *typed;                /* the word at the cursor */
-    const struct args_option *option; /* whose value that is, or NULL */
-    bool ended;                       /* "--" was there: no more options */
-    int arguments;                    /* that are complete */
+    const struct args_option *option; /* the option whose value is typed, or NULL */
+    bool ended;                       /* after "--": no more options */
+    int arguments;                    /* number of complete arguments */
     const char *channel;              /* the argument CHANNEL or FROM, or NULL */
 };
 
-/* One word that may stand there, if it begins with what is typed. */
+/* Prints a candidate if it starts with the typed word. `before` is the part of the word that precedes it, "--size=". */
 static void offer(const char *typed, const char *before, const char *word, const char *what)
 {
     size_t length = strlen(typed), first = strlen(before);
@@ -42,7 +42,7 @@ static void offer(const char *typed, const char *before, const char *word, const
 
 static struct sluice_registry_entry entries[MAX_CHANNELS];
 
-/* Native ones; returns how many. */
+/* Lists the native channels; returns their number. */
 static size_t list_entries(void)
 {
     size_t count = 0;
@@ -53,22 +53,21 @@ static size_t list_entries(void)
 
 static void offer_native_channels(const char *typed, const char *before)
 {
-    int64_t until = now_ns() + WRITER_PATIENCE; /* with all of them: a person waits at the keyboard */
+    int64_t until = now_ns() + WRITER_TIMEOUT; /* for all of them together: the user is waiting */
     size_t count = list_entries();
     for (size_t i = 0; i < count; i++) {
         struct sluice_channel_info info = { .size = sizeof info };
         char format[FORMAT_TEXT];
-        const char *what = "its writer died";
+        const char *what = "the writer died";
         if (entries[i].live)
             what = query_channel(entries[i].name, entries[i].pid, until, NULL, &info, NULL, 0) == SLUICE_OK
                        ? text_format(format, &info.format)
-                       : "its writer does not answer";
+                       : "the writer does not answer";
         offer(typed, before, entries[i].name, what);
     }
 }
 
-/* What a person reads behind the name of one of cuda-link's. */
-static const char *what_of(const struct cipd_row *row, char text[FORMAT_TEXT])
+static const char *describe_cipd(const struct cipd_row *row, char text[FORMAT_TEXT])
 {
     if (row->result)
         return row->reason;
@@ -82,7 +81,7 @@ static void offer_cipd_channels(const char *typed, const char *before)
     ls_cipd_list(&rows);
     for (size_t i = 0; i < rows.count; i++) {
         snprintf(name, sizeof name, "cipd:%s", rows.list[i].info.name);
-        offer(typed, before, name, what_of(&rows.list[i], text));
+        offer(typed, before, name, describe_cipd(&rows.list[i], text));
     }
     free(rows.list);
 }
@@ -93,21 +92,21 @@ static void offer_channels(const char *typed, const char *before)
     offer_cipd_channels(typed, before);
 }
 
-/* By the list, for a writer that is stopped is not waited for. */
-static int ask_by_name(const char *channel, struct sluice_channel_info *info)
+/* Finds the writer's pid in the list first: query_channel does not wait for a stopped writer. */
+static int query_by_name(const char *channel, struct sluice_channel_info *info)
 {
     size_t count = list_entries();
     for (size_t i = 0; i < count; i++)
         if (strcmp(entries[i].name, channel) == 0)
-            return query_channel(entries[i].name, entries[i].pid, now_ns() + WRITER_PATIENCE, NULL, info, NULL, 0);
-    return sluice_channel_info(channel, WRITER_PATIENCE, info, NULL, 0);
+            return query_channel(entries[i].name, entries[i].pid, now_ns() + WRITER_TIMEOUT, NULL, info, NULL, 0);
+    return sluice_channel_info(channel, WRITER_TIMEOUT, info, NULL, 0);
 }
 
 static void offer_arrays(const char *typed, const char *before, const char *channel)
 {
     struct sluice_channel_info info = { .size = sizeof info };
     char text[FORMAT_TEXT];
-    if (!channel || ask_by_name(channel, &info) != SLUICE_OK)
+    if (!channel || query_by_name(channel, &info) != SLUICE_OK)
         return;
     for (uint32_t i = 0; i < info.format.array_count; i++)
         offer(typed, before, info.format.arrays[i].name,
@@ -131,7 +130,7 @@ static void offer_devices(const char *typed, const char *before)
     }
 }
 
-/* By the files of the driver: to ask it takes longer than a person waits. */
+/* From the device nodes: initialising CUDA would take too long. */
 static void offer_gpus(const char *typed, const char *before)
 {
     char word[WORD];
@@ -152,7 +151,7 @@ static void offer_words(const struct line *line, const char *before)
         offer(line->typed, before, word, "");
 }
 
-/* What one of the words between bars stands for. A word in small letters stands for itself. */
+/* Candidates for one alternative of a placeholder. A word in lower case is itself the candidate. */
 static void offer_kind(const struct line *line, const char *before, const char *kind)
 {
     if (strcmp(kind, "CHANNEL") == 0 || strcmp(kind, "FROM") == 0)
@@ -176,14 +175,14 @@ static void offer_kind(const struct line *line, const char *before, const char *
         offer(line->typed, before, kind, line->option ? line->option->help : "");
 }
 
-/* `placeholder` is what --help calls it, as "FILE|DEVICE|test"; `before` is in the same word. */
+/* Candidates for a placeholder such as "FILE|DEVICE|test". */
 static void offer_values(const struct line *line, const char *before, const char *placeholder)
 {
     char last[WORD] = "", kind[WORD];
     while (*placeholder) {
         size_t length = strcspn(placeholder, "|");
         snprintf(kind, sizeof kind, "%.*s", (int)length, placeholder);
-        /* OUT.png|OUT.npy are both files: said once. */
+        /* OUT.png|OUT.npy are both files: print :files once. */
         if (strncmp(kind, "OUT", 3) != 0 || strncmp(last, "OUT", 3) != 0)
             offer_kind(line, before, kind);
         snprintf(last, sizeof last, "%s", kind);
@@ -199,7 +198,7 @@ static void offer_options(const struct line *line)
     offer(line->typed, "--", "help", "options and examples");
 }
 
-/* What --help calls the argument at `index`, without brackets and dots; false if there is none. */
+/* The placeholder of the argument at `index`, without brackets and dots; false if there is none. */
 static bool argument_at(const struct command *command, int index, char text[WORD])
 {
     const char *at = command->arguments;
@@ -228,8 +227,8 @@ static const struct args_option *find_option(const struct command *command, char
     return NULL;
 }
 
-/* The option in a complete word whose value is the next word, or NULL. */
-static const struct args_option *awaits_value(const struct command *command, const char *word)
+/* The option in a complete word that takes the next word as its value, or NULL. */
+static const struct args_option *option_awaiting_value(const struct command *command, const char *word)
 {
     if (word[1] == '-') {
         const struct args_option *option = find_option(command, 0, word + 2, strlen(word + 2));
@@ -243,8 +242,8 @@ static const struct args_option *awaits_value(const struct command *command, con
     return NULL;
 }
 
-/* Takes in a word that is complete. */
-static void pass(struct line *line, const char *word)
+/* Advances over a complete word. */
+static void advance(struct line *line, const char *word)
 {
     char name[WORD];
     if (line->option) {
@@ -252,7 +251,7 @@ static void pass(struct line *line, const char *word)
     } else if (!line->ended && strcmp(word, "--") == 0) {
         line->ended = true;
     } else if (!line->ended && word[0] == '-' && word[1]) {
-        line->option = awaits_value(line->command, word);
+        line->option = option_awaiting_value(line->command, word);
     } else {
         if (argument_at(line->command, line->arguments, name) &&
             (strcmp(name, "CHANNEL") == 0 || strcmp(name, "FROM") == 0))
@@ -295,8 +294,8 @@ void complete(const struct command *const *commands, size_t count, int word_coun
     if (word_count == 1) {
         offer_commands(commands, count, line.typed);
         offer(line.typed, "", "help", "options and examples of a command");
-        offer(line.typed, "", "--help", "the commands there are");
-        offer(line.typed, "", "--version", "release, API and wire");
+        offer(line.typed, "", "--help", "list the commands");
+        offer(line.typed, "", "--version", "print the versions of release, API and wire");
     } else if (word_count == 2 && strcmp(words[0], "help") == 0) {
         offer_commands(commands, count, line.typed);
     }
@@ -306,6 +305,6 @@ void complete(const struct command *const *commands, size_t count, int word_coun
     if (!line.command || word_count == 1)
         return;
     for (int i = 1; i < word_count - 1; i++)
-        pass(&line, words[i]);
+        advance(&line, words[i]);
     offer_next(&line);
 }

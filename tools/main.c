@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command `sluice`: a table of commands. It uses the public headers alone, so each command is
- * an example of them too.
+ * The command `sluice`: a table of subcommands. They use public headers only, so each is also an example.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -24,7 +23,7 @@ static const struct command *const commands[] = {
 static void print_help(FILE *out)
 {
     fprintf(out, "usage: sluice COMMAND [OPTIONS] ...\n\n"
-                 "Hands frames from one process to others on this machine without copying them.\n\n"
+                 "Shares frames between processes on this machine without copying them.\n\n"
                  "commands:\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  %-8s  %s\n", commands[i]->name, commands[i]->summary);
@@ -36,7 +35,7 @@ static void print_help(FILE *out)
             "  sluice ls\n"
             "  sluice snap camera out.png\n"
             "  kill %%1\n\n"
-            "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no such channel, 4 time is over\n");
+            "exit codes: 0 success, 1 failure, 2 wrong usage, 3 no such channel, 4 timed out\n");
 }
 
 static int print_version(void)
@@ -56,9 +55,9 @@ static const struct command *find_command(const char *name)
     }
     const char *near = text_nearest(name, names, COMMAND_COUNT);
     if (near)
-        say_error(NULL, "there is no command '%s'; '%s' is near.", name, near);
+        say_error(NULL, "unknown command '%s'; did you mean '%s'?", name, near);
     else
-        say_error(NULL, "there is no command '%s'; sluice --help lists them.", name);
+        say_error(NULL, "unknown command '%s'; see sluice --help.", name);
     return NULL;
 }
 
@@ -75,11 +74,11 @@ static int run_help(int argc, char **argv)
     return EXIT_DONE;
 }
 
-/* A pipe or a disk that did not take what was printed is a failure. */
+/* Output that a closed pipe or a full disk lost is a failure. */
 static int flush_output(int code)
 {
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        say_error(NULL, "standard output could not be written.");
+        say_error(NULL, "cannot write to standard output.");
         return code == EXIT_DONE ? EXIT_FAILED : code;
     }
     return code;
@@ -87,7 +86,7 @@ static int flush_output(int code)
 
 int main(int argc, char **argv)
 {
-    signal(SIGXFSZ, SIG_IGN); /* a file that may grow no more is said, as a full disk is */
+    signal(SIGXFSZ, SIG_IGN); /* writing beyond the file size limit fails with EFBIG instead */
     if (argc < 2) {
         print_help(stderr);
         return EXIT_USAGE;

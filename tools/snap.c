@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice snap: the newest frame as a picture or as an array.
+ * sluice snap: writes the newest frame to a PNG or NumPy file.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,10 +22,10 @@
 enum { ARRAY, UNDECLARED, TIMEOUT };
 
 static const struct args_option options[] = {
-    [ARRAY] = { 'a', "array", "ARRAY", "this array; default: the first image, else the first" },
+    [ARRAY] = { 'a', "array", "ARRAY", "the array to write; default: the first image or array" },
     [UNDECLARED] = UNDECLARED_OPTION,
     [TIMEOUT] = { 't', "timeout", "S",
-                  "wait so long for channel and frame; default: 2, for a frame" },
+                  "wait up to S seconds for channel and frame; default: 2 for a frame" },
     { 0 },
 };
 
@@ -34,12 +34,12 @@ static bool write_png(const char *path, const char *channel, FILE *out, const st
     struct pixels pixels;
     struct png png;
     if (!pixels_open(&pixels, array)) {
-        say_not_image("snap", channel, array, "a name that ends in .npy takes it");
+        say_not_image("snap", channel, array, "write it to a .npy file");
         return false;
     }
     uint8_t *row = malloc((size_t)pixels.width * pixels.channels * (pixels.bits / 8));
     if (!row) {
-        say_error("snap", "there is no memory for a row of %u pixels.", pixels.width);
+        say_error("snap", "out of memory for a row of %u pixels.", pixels.width);
         return false;
     }
     png_begin(&png, out, pixels.width, pixels.height, pixels.channels, pixels.bits);
@@ -50,7 +50,7 @@ static bool write_png(const char *path, const char *channel, FILE *out, const st
     free(row);
     if (png_end(&png))
         return true;
-    say_error("snap", "%s could not be written: %s.", path, strerror(errno));
+    say_error("snap", "cannot write %s: %s.", path, strerror(errno));
     return false;
 }
 
@@ -58,13 +58,13 @@ static bool write_npy(const char *path, FILE *out, const struct sluice_array *ar
 {
     bool exact;
     if (!npy_write(out, array, &exact)) {
-        say_error("snap", "%s could not be written: %s.", path, strerror(errno));
+        say_error("snap", "cannot write %s: %s.", path, strerror(errno));
         return false;
     }
     char type[32] = "this type";
     sluice_dtype_format(array->dtype, type, sizeof type);
     if (!exact)
-        fprintf(stderr, "sluice: snap: NumPy has no %s; %s holds its bits as uint%u.\n", type, path,
+        fprintf(stderr, "sluice: snap: NumPy has no %s; %s has its bits as uint%u.\n", type, path,
                 array->dtype.bits);
     return true;
 }
@@ -77,7 +77,7 @@ static int write_file(const char *path, const char *channel, const struct sluice
         standard ? array->image.pixel_format != SLUICE_PIXEL_NONE : text_ends_with(path, ".png");
     FILE *out = standard ? stdout : fopen(path, "wbe");
     if (!out) {
-        say_error("snap", "%s cannot be written: %s.", path, strerror(errno));
+        say_error("snap", "cannot write %s: %s.", path, strerror(errno));
         return EXIT_FAILED;
     }
     bool done = png ? write_png(path, channel, out, array) : write_npy(path, out, array);
@@ -85,15 +85,15 @@ static int write_file(const char *path, const char *channel, const struct sluice
         return done ? EXIT_DONE : EXIT_FAILED;
     bool plain = fstat(fileno(out), &status) == 0 && S_ISREG(status.st_mode);
     if (fclose(out) != 0 && done) {
-        say_error("snap", "%s could not be written: %s.", path, strerror(errno));
+        say_error("snap", "cannot write %s: %s.", path, strerror(errno));
         done = false;
     }
     if (!done && plain)
-        unlink(path); /* half a picture is none */
+        unlink(path); /* leave no partial file */
     return done ? EXIT_DONE : EXIT_FAILED;
 }
 
-static int snap(sluice_reader *reader, const char *channel, const char *path, const char *name,
+static int write_newest_frame(sluice_reader *reader, const char *channel, const char *path, const char *name,
                 int64_t timeout)
 {
     struct readback readback = { 0 };
@@ -101,10 +101,10 @@ static int snap(sluice_reader *reader, const char *channel, const char *path, co
     struct sluice_array array;
     int64_t end = now_ns() + timeout, left = timeout;
     int result = sluice_reader_acquire(reader, SLUICE_ON_CPU, timeout, &frame);
-    while (result == SLUICE_E_LOST && (left = end - now_ns()) > 0) /* its GPU was late with it; the next one may do */
+    while (result == SLUICE_E_LOST && (left = end - now_ns()) > 0) /* overwritten meanwhile: try the next frame */
         result = sluice_reader_acquire(reader, SLUICE_ON_CPU, left, &frame);
     if (result == SLUICE_TIMEOUT) {
-        say_error("snap", "no frame came from '%s' in %.1f s.", channel, (double)timeout / 1e9);
+        say_error("snap", "no frame from '%s' within %.1f s.", channel, (double)timeout / 1e9);
         return EXIT_TIMED_OUT;
     }
     if (result)
@@ -122,7 +122,7 @@ static int snap(sluice_reader *reader, const char *channel, const char *path, co
     return code;
 }
 
-static int run(const struct command *command, int argc, char **argv)
+static int snap_run(const struct command *command, int argc, char **argv)
 {
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
     struct sluice_cipd_reader_params cipd;
@@ -143,7 +143,7 @@ static int run(const struct command *command, int argc, char **argv)
         return option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
     const char *path = args.rest[1];
     if (strcmp(path, "-") != 0 && !text_ends_with(path, ".png") && !text_ends_with(path, ".npy")) {
-        say_error(command->name, "%s has to end in .png or .npy (or be - for standard output).",
+        say_error(command->name, "%s must end in .png or .npy (or be - for standard output).",
                   path);
         return EXIT_USAGE;
     }
@@ -154,7 +154,7 @@ static int run(const struct command *command, int argc, char **argv)
         code = open_reader(command->name, &params, timeout < 0 ? 0 : timeout, &reader);
     if (code != EXIT_DONE)
         return code;
-    code = snap(reader, params.name, path, name, timeout < 0 ? 2 * SLUICE_S : timeout);
+    code = write_newest_frame(reader, params.name, path, name, timeout < 0 ? 2 * SLUICE_S : timeout);
     sluice_reader_close(&reader);
     return code;
 }
@@ -162,16 +162,16 @@ static int run(const struct command *command, int argc, char **argv)
 const struct command snap_command = {
     .name = "snap",
     .arguments = "CHANNEL OUT.png|OUT.npy",
-    .summary = "write the newest frame as a picture or a NumPy array",
+    .summary = "write the newest frame to a PNG or NumPy file",
     .details =
-        "PNG takes every pixel format: YUV by the frame's matrix and range, Bayer with simple\n"
-        "colours, floats from 0 to 1; GRAY16 and 16-bit Bayer as 16 bits, all else as 8. The\n"
-        "array goes to .npy as it is, bit for bit. - is standard output.\n",
+        "PNG works for every pixel format: YUV is converted by the frame's matrix and range, Bayer\n"
+        "is demosaiced, floats are clipped to 0 to 1. GRAY16 and 16-bit Bayer give 16 bits per\n"
+        "sample, all others 8. A .npy file has the array bit for bit. - is standard output.\n",
     .examples = "  sluice snap camera now.png\n"
                 "  sluice snap camera depth.npy --array depth\n"
                 "  sluice snap camera - | feh -\n",
     .options = options,
     .min_arguments = 2,
     .max_arguments = 2,
-    .run = run,
+    .run = snap_run,
 };

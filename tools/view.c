@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice view: a channel in a window by ffplay, or in the terminal.
+ * sluice view: shows a channel in a window of ffplay, or in the terminal.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,10 +22,10 @@ enum { FRAMES, ARRAY, ASCII, UNDECLARED, TIMEOUT };
 
 static const struct args_option options[] = {
     [FRAMES] = { 'n', "frames", "N", "stop after N frames" },
-    [ARRAY] = { 'a', "array", "ARRAY", "this array; default: the first image" },
-    [ASCII] = { 0, "ascii", NULL, "coarse colours in the terminal, without a display" },
+    [ARRAY] = { 'a', "array", "ARRAY", "the array to show; default: the first image" },
+    [ASCII] = { 0, "ascii", NULL, "draw in the terminal, without a display" },
     [UNDECLARED] = UNDECLARED_OPTION,
-    [TIMEOUT] = { 't', "timeout", "S", "wait so long for the channel; default 0" },
+    [TIMEOUT] = { 't', "timeout", "S", "wait up to S seconds for the channel; default 0" },
     { 0 },
 };
 
@@ -37,14 +37,14 @@ struct view {
     struct readback readback;
 };
 
-/* Two pixels a character: the upper one is the ink of a half block, the lower one the paper. */
+/* Each character is two pixels: an upper half block with the colours of both. */
 static void draw_blocks(const struct pixels *pixels)
 {
     struct winsize window = { .ws_row = 24, .ws_col = 80 };
     ioctl(STDOUT_FILENO, TIOCGWINSZ, &window);
     uint32_t columns = window.ws_col ? window.ws_col : 80;
     uint32_t rows = (window.ws_row > 1 ? window.ws_row - 1u : 23) * 2;
-    /* Keep the picture's shape: a half block is about square. */
+    /* Keep the aspect ratio: a half block is about square. */
     if ((uint64_t)columns * pixels->height > (uint64_t)rows * pixels->width)
         columns = (uint32_t)((uint64_t)rows * pixels->width / pixels->height);
     else
@@ -71,7 +71,7 @@ static void draw_blocks(const struct pixels *pixels)
     fflush(stdout);
 }
 
-static int show(struct view *view, sluice_reader *reader, const struct sluice_frame *frame,
+static int show_frame(struct view *view, sluice_reader *reader, const struct sluice_frame *frame,
                 bool *end)
 {
     struct sluice_array image;
@@ -84,7 +84,7 @@ static int show(struct view *view, sluice_reader *reader, const struct sluice_fr
         return code;
     readback_map(&view->readback, &image);
     if (!pixels_open(&pixels, &image)) {
-        say_not_image("view", view->channel, &image, "'snap' writes it as .npy");
+        say_not_image("view", view->channel, &image, "'sluice snap' can write it to a .npy file");
         return EXIT_FAILED;
     }
     if (view->ascii) {
@@ -98,11 +98,11 @@ static int show(struct view *view, sluice_reader *reader, const struct sluice_fr
     if (!view->opened && !media_open(&view->sink, &image, "view"))
         return EXIT_FAILED;
     view->opened = true;
-    *end = !media_write(&view->sink, &image); /* its window was closed */
+    *end = !media_write(&view->sink, &image); /* fails once the window is closed */
     return EXIT_DONE;
 }
 
-static int take_frames(struct view *view, sluice_reader *reader)
+static int show_frames(struct view *view, sluice_reader *reader)
 {
     int code = EXIT_DONE;
     bool end = false;
@@ -110,7 +110,7 @@ static int take_frames(struct view *view, sluice_reader *reader)
         struct sluice_frame frame;
         int result = sluice_reader_acquire(reader, SLUICE_ON_CPU, 100 * SLUICE_MS, &frame);
         if (result == SLUICE_OK) {
-            code = show(view, reader, &frame, &end);
+            code = show_frame(view, reader, &frame, &end);
             sluice_reader_release(reader, &frame, SLUICE_ON_CPU);
             end = end || ++view->frames == view->limit;
         } else if (result == SLUICE_CLOSED) {
@@ -133,7 +133,7 @@ static bool has_display(void)
     return (x && x[0]) || (wayland && wayland[0]);
 }
 
-static int run(const struct command *command, int argc, char **argv)
+static int view_run(const struct command *command, int argc, char **argv)
 {
     struct view view = { 0 };
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
@@ -160,8 +160,8 @@ static int run(const struct command *command, int argc, char **argv)
     view.channel = args.rest[0];
     if (!view.ascii && !has_display()) {
         say_error(command->name,
-                  "there is no display here (neither DISPLAY nor WAYLAND_DISPLAY); try "
-                  "--ascii, or: sluice snap %s now.png, sluice record %s take.mp4.",
+                  "no display: neither DISPLAY nor WAYLAND_DISPLAY is set; try --ascii, "
+                  "sluice snap %s now.png, or sluice record %s take.mp4.",
                   view.channel, view.channel);
         return EXIT_FAILED;
     }
@@ -173,10 +173,10 @@ static int run(const struct command *command, int argc, char **argv)
     if (code != EXIT_DONE)
         return code;
     view.sink.title = view.channel;
-    view.sink.fps = 60; /* ffplay shows what comes; this only has to be high enough */
+    view.sink.fps = 60; /* the most that ffplay will show */
     if (view.ascii)
         printf("\033[2J");
-    code = take_frames(&view, reader);
+    code = show_frames(&view, reader);
     readback_close(&view.readback);
     sluice_reader_close(&reader);
     return code;
@@ -187,13 +187,13 @@ const struct command view_command = {
     .arguments = "CHANNEL",
     .summary = "show a channel in a window, or in the terminal",
     .details =
-        "The window is ffplay's and needs a display; without one 'view' says so and exits with\n"
-        "1, but --ascii works in any terminal with 24-bit colours. It shows the newest frame and\n"
-        "skips what it has no time for. Close the window or press Ctrl-C to end it.\n",
+        "The window is ffplay's and needs a display; --ascii works in any terminal with 24-bit\n"
+        "colours. View shows the newest frame and skips frames when it is slow. Close the window\n"
+        "or press Ctrl-C to stop.\n",
     .examples = "  sluice view camera\n"
                 "  sluice view camera --ascii\n",
     .options = options,
     .min_arguments = 1,
     .max_arguments = 1,
-    .run = run,
+    .run = view_run,
 };

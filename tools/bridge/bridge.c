@@ -260,7 +260,7 @@ static int check_to(const struct bridge *bridge)
     }
     if (bridge->to_cipd)
         return check_cipd(bridge);
-    int result = sluice_channel_info(bridge->to, WRITER_PATIENCE, &info, NULL, 0);
+    int result = sluice_channel_info(bridge->to, WRITER_TIMEOUT, &info, NULL, 0);
     if (result == SLUICE_E_NAME || result == SLUICE_E_INVALID)
         return say_result(bridge->command, result, NULL);
     if (result == SLUICE_OK) {

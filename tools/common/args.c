@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Command lines by getopt_long, from tables.
+ * Parsing of command lines, with getopt_long.
  */
 #include "args.h"
 
@@ -31,9 +31,9 @@ void args_begin(struct args *args, const struct command *command, int argc, char
     opterr = 0;
 }
 
-static int wrong(const struct args *args)
+static int usage_error(const struct args *args)
 {
-    fprintf(stderr, "usage: sluice %s %s    (sluice %s --help says more)\n", args->command->name,
+    fprintf(stderr, "usage: sluice %s %s    (see sluice %s --help)\n", args->command->name,
             args->command->arguments, args->command->name);
     return ARGS_WRONG;
 }
@@ -44,8 +44,8 @@ static int unknown_option(const struct args *args)
     size_t count = option_count(args->command);
     const char *text = args->argv[optind - 1];
     if (optopt > 0 && optopt < HELP_ROW && text[1] != '-') {
-        say_error(args->command->name, "there is no option -%c.", optopt);
-        return wrong(args);
+        say_error(args->command->name, "unknown option -%c.", optopt);
+        return usage_error(args);
     }
     char option[64];
     snprintf(option, sizeof option, "%s", text[0] == '-' && text[1] == '-' ? text + 2 : text);
@@ -55,24 +55,24 @@ static int unknown_option(const struct args *args)
     names[count] = "help";
     const char *near = text_nearest(option, names, count + 1);
     if (near)
-        say_error(args->command->name, "there is no option --%s; --%s is near.", option, near);
+        say_error(args->command->name, "unknown option --%s; did you mean --%s?", option, near);
     else
-        say_error(args->command->name, "there is no option --%s.", option);
-    return wrong(args);
+        say_error(args->command->name, "unknown option --%s.", option);
+    return usage_error(args);
 }
 
-static int finish(struct args *args)
+static int take_arguments(struct args *args)
 {
     args->rest = args->argv + optind;
     args->count = args->argc - optind;
     if (args->count < args->command->min_arguments) {
-        say_error(args->command->name, "it needs %s.", args->command->arguments);
-        return wrong(args);
+        say_error(args->command->name, "missing argument; it takes %s.", args->command->arguments);
+        return usage_error(args);
     }
     if (args->count > args->command->max_arguments) {
-        say_error(args->command->name, "'%s' is one argument too many.",
+        say_error(args->command->name, "unexpected argument '%s'.",
                   args->rest[args->command->max_arguments]);
-        return wrong(args);
+        return usage_error(args);
     }
     return ARGS_END;
 }
@@ -99,14 +99,14 @@ int args_next(struct args *args)
 
     int found = getopt_long(args->argc, args->argv, shorts, longs, NULL);
     if (found == -1)
-        return finish(args);
+        return take_arguments(args);
     if (found == 'h' || found == HELP_ROW) {
         args_print_help(args->command);
         return ARGS_HELP;
     }
     if (found == ':') {
         say_error(args->command->name, "%s needs a value.", args->argv[optind - 1]);
-        return wrong(args);
+        return usage_error(args);
     }
     if (found == '?')
         return unknown_option(args);
@@ -189,7 +189,7 @@ void args_print_help(const struct command *command)
     for (size_t i = 0; i < option_count(command); i++)
         print_option(command->options[i].letter, command->options[i].name,
                      command->options[i].value, command->options[i].help);
-    print_option('h', "help", NULL, "this text");
+    print_option('h', "help", NULL, "print this help");
     if (command->examples)
         printf("\nexamples:\n%s", command->examples);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Commands and their options as tables, which parse the command line and print --help.
+ * Tables of commands and options: they drive parsing, --help, man pages and completion.
  */
 #ifndef TOOLS_ARGS_H
 #define TOOLS_ARGS_H
@@ -9,7 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the command exits with. */
 enum exit_code {
     EXIT_DONE = 0,
     EXIT_FAILED = 1,
@@ -18,11 +17,11 @@ enum exit_code {
     EXIT_TIMED_OUT = 4,
 };
 
-/* One option. A table ends with a row without a name; every command has --help besides. */
+/* A table of options ends with a row without a name. Every command also has --help. */
 struct args_option {
     char letter;       /* short form, or 0 */
     const char *name;  /* long form, without dashes */
-    const char *value; /* what --help calls its value; NULL: it has none */
+    const char *value; /* placeholder of its value in --help; NULL: it takes none */
     const char *help;
 };
 
@@ -31,11 +30,11 @@ struct command {
     const char *arguments; /* "CHANNEL FILE" */
     const char *summary;   /* one line */
     const char *details;   /* more lines, or NULL */
-    const char *examples;  /* lines that work when pasted */
+    const char *examples;  /* lines that can be pasted into a shell */
     const struct args_option *options;
     int min_arguments, max_arguments;
     int (*run)(const struct command *command, int argc, char **argv);
-    /* What its COLUMN or ROW may be, one by one until NULL: for completion. May be NULL. */
+    /* The index-th value of its COLUMN or ROW, NULL after the last one: for completion. May be NULL. */
     const char *(*word)(size_t index);
 };
 
@@ -48,20 +47,20 @@ struct args {
     char **argv;
     const char *value; /* of the option just returned */
     const char *name;  /* its long form */
-    char **rest;       /* after ARGS_END: the arguments that are no options */
+    char **rest;       /* after ARGS_END: the arguments that are not options */
     int count;
 };
 
-#define ARGS_END   (-1) /* all options are read; rest and count are set and checked */
+#define ARGS_END   (-1) /* no more options; rest and count are set and checked */
 #define ARGS_HELP  (-2) /* --help was printed */
-#define ARGS_WRONG (-3) /* the line is wrong; said on stderr */
+#define ARGS_WRONG (-3) /* wrong usage; the message was printed */
 
 void args_begin(struct args *args, const struct command *command, int argc, char **argv);
 
 /* The index of the next option in the command's table, or one of the above. */
 int args_next(struct args *args);
 
-/* Values. Each returns false after saying what is wrong with it. */
+/* Parse the value of the option just returned. False after printing what is wrong. */
 bool args_u32(const struct args *args, uint32_t min, uint32_t max, uint32_t *value);
 bool args_number(const struct args *args, double min, double max, double *value);
 bool args_duration(const struct args *args, int64_t *ns);

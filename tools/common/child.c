@@ -21,15 +21,15 @@
 
 #include "term.h"
 
-#define PIPE_BYTES (1 << 20) /* the most that the kernel gives everyone by default */
+#define PIPE_BYTES (1 << 20) /* the default limit of the kernel */
 
-/* Between fork and exec: calls that are safe there alone. */
-static void become(char *const argv[], unsigned flags, pid_t parent, const int ends[3], int report)
+/* Runs between fork and exec, where only async-signal-safe calls are allowed. */
+static void exec_program(char *const argv[], unsigned flags, pid_t parent, const int ends[3], int report)
 {
     for (int i = 0; i < 3; i++)
         if (ends[i] >= 0 && dup2(ends[i], i) < 0)
             goto fail;
-    /* A group of its own: Ctrl-C is ours to handle. */
+    /* Its own process group, so that Ctrl-C only reaches us. */
     setpgid(0, 0);
     if (flags & (CHILD_KILL | CHILD_TERM)) {
         prctl(PR_SET_PDEATHSIG, flags & CHILD_KILL ? SIGKILL : SIGTERM);
@@ -52,12 +52,12 @@ static void close_end(int *fd)
     *fd = -1;
 }
 
-/* Takes an end out of those that are closed below. */
-static int keep(int *fd)
+/* Moves a descriptor out, so that close_both() leaves it open. */
+static int release_fd(int *fd)
 {
-    int kept = *fd;
+    int released = *fd;
     *fd = -1;
-    return kept;
+    return released;
 }
 
 static void close_both(int pair[2])
@@ -70,7 +70,7 @@ static int open_pipe(int pair[2])
 {
     if (pipe2(pair, O_CLOEXEC) < 0)
         return errno;
-    fcntl(pair[1], F_SETPIPE_SZ, PIPE_BYTES); /* a wish */
+    fcntl(pair[1], F_SETPIPE_SZ, PIPE_BYTES); /* may fail */
     return 0;
 }
 
@@ -84,7 +84,7 @@ static int open_pipes(unsigned flags, int in[2], int out[2], int err[2], int rep
     }
     if (!error && flags & CHILD_READ)
         error = open_pipe(out);
-    /* Neither side may ever wait for the other here: words may get lost instead. */
+    /* Non-blocking on both sides: the child loses messages rather than blocking. */
     if (!error && flags & CHILD_STDERR && pipe2(err, O_CLOEXEC | O_NONBLOCK) < 0)
         error = errno;
     if (!error && pipe2(report, O_CLOEXEC) < 0)
@@ -92,13 +92,13 @@ static int open_pipes(unsigned flags, int in[2], int out[2], int err[2], int rep
     return error;
 }
 
-void child_add(struct child_args *line, ...)
+void child_add(struct child_args *args, ...)
 {
     va_list list;
-    va_start(list, line);
+    va_start(list, args);
     char *argument = va_arg(list, char *);
-    for (; argument && line->count < CHILD_ARGUMENTS; argument = va_arg(list, char *))
-        line->list[line->count++] = argument;
+    for (; argument && args->count < CHILD_ARGUMENTS; argument = va_arg(list, char *))
+        args->list[args->count++] = argument;
     va_end(list);
 }
 
@@ -109,10 +109,10 @@ int child_start(struct child *child, char *const argv[], unsigned flags)
     int error = open_pipes(flags, in, out, err, report);
     if (!error) {
         pid_t parent = getpid();
-        signal(SIGPIPE, SIG_IGN); /* a child that goes is seen by EPIPE */
+        signal(SIGPIPE, SIG_IGN); /* writes to a child that ended return EPIPE */
         child->pid = fork();
         if (child->pid == 0)
-            become(argv, flags, parent, (int[3]){ in[0], out[1], err[1] }, report[1]);
+            exec_program(argv, flags, parent, (int[3]){ in[0], out[1], err[1] }, report[1]);
         if (child->pid < 0) {
             error = errno;
             child->pid = 0;
@@ -125,12 +125,12 @@ int child_start(struct child *child, char *const argv[], unsigned flags)
             got = read(report[0], &error, sizeof error);
         while (got < 0 && errno == EINTR);
         if (got != (ssize_t)sizeof error)
-            error = 0; /* it runs: the pipe closed without a word */
+            error = 0; /* exec closed the pipe: the program runs */
     }
     if (!error) {
-        child->in = keep(&in[1]);
-        child->out = keep(&out[0]);
-        child->err = keep(&err[0]);
+        child->in = release_fd(&in[1]);
+        child->out = release_fd(&out[0]);
+        child->err = release_fd(&err[0]);
     } else if (child->pid) {
         child_kill(child);
     }
@@ -141,20 +141,20 @@ int child_start(struct child *child, char *const argv[], unsigned flags)
     return error;
 }
 
-/* Takes in what it has written to stderr so far. Never blocks. */
+/* Reads what the child wrote to stderr so far. Never blocks. */
 static void drain_stderr(struct child *child)
 {
     char text[512];
     ssize_t got;
     while (child->err >= 0 && (got = read(child->err, text, sizeof text)) > 0) {
-        size_t size = (size_t)got, room = sizeof child->words;
-        if (child->words_size + size > room) {
-            size_t keep = room - size;
-            memmove(child->words, child->words + child->words_size - keep, keep);
-            child->words_size = keep;
+        size_t size = (size_t)got, capacity = sizeof child->tail;
+        if (child->tail_size + size > capacity) {
+            size_t kept = capacity - size;
+            memmove(child->tail, child->tail + child->tail_size - kept, kept);
+            child->tail_size = kept;
         }
-        memcpy(child->words + child->words_size, text, size);
-        child->words_size += size;
+        memcpy(child->tail + child->tail_size, text, size);
+        child->tail_size += size;
     }
 }
 
@@ -212,23 +212,23 @@ bool child_finish(struct child *child, int64_t timeout_ns)
 const char *child_last_line(struct child *child, char *text, size_t size)
 {
     drain_stderr(child);
-    size_t end = child->words_size;
-    while (end && (child->words[end - 1] == '\n' || child->words[end - 1] == '\r'))
+    size_t end = child->tail_size;
+    while (end && (child->tail[end - 1] == '\n' || child->tail[end - 1] == '\r'))
         end--;
     size_t start = end;
-    while (start && child->words[start - 1] != '\n' && child->words[start - 1] != '\r')
+    while (start && child->tail[start - 1] != '\n' && child->tail[start - 1] != '\r')
         start--;
     size_t used = 0;
     for (size_t i = start; i < end && used + 1 < size; i++)
-        if ((unsigned char)child->words[i] >= ' ')
-            text[used++] = child->words[i];
+        if ((unsigned char)child->tail[i] >= ' ')
+            text[used++] = child->tail[i];
     text[used] = 0;
     return text;
 }
 
 bool child_printed(const struct child *child, const char *text)
 {
-    return memmem(child->words, child->words_size, text, strlen(text)) != NULL;
+    return memmem(child->tail, child->tail_size, text, strlen(text)) != NULL;
 }
 
 bool child_find(const char *program, char *path, size_t size)

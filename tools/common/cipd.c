@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers and writers of channels of cuda-link's protocol.
+ * Channels of cuda-link's protocol.
  */
 #include "cipd.h"
 
@@ -30,8 +30,8 @@ void say_not_image(const char *command, const char *channel, const struct sluice
     char text[FORMAT_TEXT];
     bool four = is_cipd(channel) && array->ndim == 3 && array->shape[2] == 4 && array->dtype.code == SLUICE_UINT &&
                 array->dtype.bits == 8;
-    say_error(command, "'%s' holds %s, which is no image%s; %s.", channel, text_array(text, array),
-              four ? " until you say what its four bytes are, by --undeclared rgba or bgra" : "", instead);
+    say_error(command, "'%s' has %s, which is not an image%s; %s.", channel, text_array(text, array),
+              four ? " unless you give the byte order by --undeclared rgba or bgra" : "", instead);
 }
 
 int cipd_init_reader(const char *command, struct sluice_reader_params *params, struct sluice_cipd_reader_params *cipd,
@@ -39,12 +39,12 @@ int cipd_init_reader(const char *command, struct sluice_reader_params *params, s
 {
     if (!is_cipd(params->name)) {
         if (undeclared)
-            say_error(command, "--undeclared is for cipd: channels; '%s' says what its frames are.", params->name);
+            say_error(command, "--undeclared is for cipd: channels only; '%s' declares its format.", params->name);
         return undeclared ? EXIT_USAGE : EXIT_DONE;
     }
     if (params->depth || params->every > 1) {
-        say_error(command, "'%s' keeps no unread frames and has no counts: it is read without --%s.", params->name,
-                  params->depth ? "depth" : "every");
+        say_error(command, "--%s does not work with '%s': cipd: channels keep and count no unread frames.",
+                  params->depth ? "depth" : "every", params->name);
         return EXIT_USAGE;
     }
     *cipd = (struct sluice_cipd_reader_params)SLUICE_CIPD_READER_PARAMS_INIT;
@@ -69,8 +69,8 @@ int cipd_init_writer(const char *command, struct sluice_writer_params *params, s
     return result ? say_result(command, result, NULL) : EXIT_DONE;
 }
 
-/* The others that the library honours are about readers that do not copy or do not reconnect, and senders that hold the
- * barrier: no command is one. */
+/* The library also uses variables for readers that do not copy or reconnect, and for senders that hold the barrier; no
+ * command does that. */
 const char *cipd_commands_using(const char *variable)
 {
     static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What commands that read or write channels do for those of cuda-link's protocol.
+ * Helpers for channels of cuda-link's protocol, "cipd:NAME".
  */
 #ifndef TOOLS_CIPD_H
 #define TOOLS_CIPD_H
@@ -12,37 +12,36 @@
 
 #include "args.h"
 
-/* Is it the name of one? */
+/* True for "cipd:NAME". */
 bool is_cipd(const char *name);
 
-/* The option --undeclared, as a row of a table and as its value; that says what is wrong with it. */
-#define UNDECLARED_OPTION { 'u', "undeclared", "rgba|bgra", "cipd: channel: order of 4 bytes that it does not tell" }
+/* The option --undeclared: a row for a table of options, and its parser. The parser prints what is wrong. */
+#define UNDECLARED_OPTION { 'u', "undeclared", "rgba|bgra", "cipd: channel: byte order if the channel does not tell" }
 bool cipd_parse_order(const struct args *args, uint32_t *order);
 
-/* If params->name is one's: what cuda-link's environment variables say, the newest frame, frames that are whole, and
- * writers as they come and go. params->cipd then is `cipd`, which must stay until the reader was opened. Else
- * only looks at `undeclared` (enum sluice_cipd_order). Says what is wrong; returns an exit code. */
+/* Fills in the parameters of a reader of "cipd:NAME": cuda-link's environment variables, the newest frame, copied so
+ * that it is whole, and reconnection to new writers. params->cipd points to `cipd` until the reader is opened. For
+ * other channels it only checks that --undeclared was not given. Prints what is wrong; returns an exit code. */
 int cipd_init_reader(const char *command, struct sluice_reader_params *params, struct sluice_cipd_reader_params *cipd,
                 uint32_t undeclared);
 
-/* If params->name is one's: what cuda-link's environment variables say. params->cipd then is `cipd`, which must stay until the
- * writer was opened. Says what is wrong; returns an exit code. */
+/* The same for a writer, from cuda-link's environment variables. Does nothing for other channels. */
 int cipd_init_writer(const char *command, struct sluice_writer_params *params, struct sluice_cipd_writer_params *cipd);
 
-/* The commands that honour one of cuda-link's environment variables, as "play bridge"; "" for none. */
+/* The commands that use one of cuda-link's environment variables, such as "play bridge"; "" for none. */
 const char *cipd_commands_using(const char *variable);
 
-/* As sluice_channel_info of "cipd:NAME", and SLUICE_NOT_READY for one that is not finished; where it is not 0 the
- * reason is said. */
+/* Like sluice_channel_info for "cipd:NAME"; SLUICE_NOT_READY if its segment is not finished. Stores the reason if it
+ * returns anything but SLUICE_OK. */
 int cipd_channel_info(const char *name, int64_t timeout_ns, struct sluice_channel_info *info, char *reason, size_t size);
 
 /* "running", "stalled", ... */
 const char *cipd_state_name(uint32_t state);
 
-/* Four uint8, of which the order matters? */
+/* True if frames have four uint8 components, whose order matters. */
 bool cipd_has_order(const struct sluice_cipd_info *info);
 
-/* Says that the array cannot be shown, and what to do `instead`; of four bytes without an order that they may be given one. */
+/* Prints that the array is not an image, and what to do `instead`; suggests --undeclared if that helps. */
 void say_not_image(const char *command, const char *channel, const struct sluice_array *array, const char *instead);
 
 /* "1920x1080x4 uint8 bgra"; `text` has FORMAT_TEXT bytes. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats in words and in JSON; asking writers, opening readers.
+ * Channels and formats as text and JSON; querying and opening channels.
  */
 #include "describe.h"
 
@@ -11,8 +11,9 @@
 #include "args.h"
 #include "term.h"
 
-#define FIRST_ASK (250 * SLUICE_MS) /* a writer that is well answers sooner */
-#define SLICE     (100 * SLUICE_MS) /* of waiting for a slot, so that a stop is seen */
+#define FIRST_TIMEOUT (250 * SLUICE_MS) /* a healthy writer answers sooner */
+#define WAIT_SLICE    (100 * SLUICE_MS) /* how long a signal to stop may go unnoticed */
+#define OPEN_SLICE    (200 * SLUICE_MS)
 
 char *text_array(char text[FORMAT_TEXT], const struct sluice_array *array)
 {
@@ -137,7 +138,7 @@ bool process_is_stopped(uint32_t pid)
     size_t got = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[got] = 0;
-    const char *state = strrchr(text, ')'); /* behind the program's name, which may be anything */
+    const char *state = strrchr(text, ')'); /* the program's name before it may contain anything */
     return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
 }
 
@@ -145,8 +146,8 @@ int query_channel(const char *name, uint32_t pid, int64_t until_ns, const atomic
                 struct sluice_channel_info *info, struct sluice_reader_info *readers, uint32_t capacity)
 {
     int result;
-    for (int64_t patience = FIRST_ASK;; patience *= 2) {
-        result = sluice_channel_info(name, patience, info, readers, capacity);
+    for (int64_t timeout = FIRST_TIMEOUT;; timeout *= 2) {
+        result = sluice_channel_info(name, timeout, info, readers, capacity);
         if (result != SLUICE_TIMEOUT || now_ns() >= until_ns || process_is_stopped(pid) || (stop && atomic_load(stop)))
             return result;
     }
@@ -227,15 +228,15 @@ void json_slots(struct json *json, const char *key, uint64_t slots)
 int open_reader(const char *command, const struct sluice_reader_params *params, int64_t timeout_ns,
                 sluice_reader **reader)
 {
-    int64_t end = now_ns() + timeout_ns, mute = now_ns() + WRITER_PATIENCE;
+    int64_t end = now_ns() + timeout_ns, answer_end = now_ns() + WRITER_TIMEOUT;
     struct sluice_reader_params slice = *params;
     for (;;) {
         int64_t now = now_ns(), left = end - now;
-        slice.open_timeout_ns = left < 0 ? 0 : left < SLUICE_S / 5 ? left : SLUICE_S / 5;
+        slice.open_timeout_ns = left < 0 ? 0 : left < OPEN_SLICE ? left : OPEN_SLICE;
         int result = sluice_reader_open(reader, &slice);
         if (result == SLUICE_OK)
             return EXIT_DONE;
-        bool again = result == SLUICE_E_NOT_FOUND ? left > 0 : result == SLUICE_TIMEOUT && (left > 0 || now < mute);
+        bool again = result == SLUICE_E_NOT_FOUND ? left > 0 : result == SLUICE_TIMEOUT && (left > 0 || now < answer_end);
         if (!again || stop_asked())
             return say_result(command, result, params->name);
         progress("waiting for the channel '%s'", params->name);
@@ -244,7 +245,7 @@ int open_reader(const char *command, const struct sluice_reader_params *params, 
 
 void wait_for_slot(sluice_writer *writer)
 {
-    while (!stop_asked() && sluice_writer_wait(writer, SLICE) == SLUICE_NO_SLOT)
+    while (!stop_asked() && sluice_writer_wait(writer, WAIT_SLICE) == SLUICE_NO_SLOT)
         continue;
 }
 

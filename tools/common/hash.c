@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Four lanes that each take every fourth 64-bit word: one word changed always changes its lane.
+ * Four lanes, each of every fourth 64-bit word. A change of one word always changes its lane.
  */
 #include "hash.h"
 
@@ -24,7 +24,7 @@ static void stripe(uint64_t lane[4], const uint8_t bytes[32])
 {
     for (size_t i = 0; i < 4; i++) {
         uint64_t word = 0;
-        for (unsigned b = 0; b < 8; b++) /* little-endian; compilers make one load of it */
+        for (unsigned b = 0; b < 8; b++) /* little-endian; compiles to one load */
             word |= (uint64_t)bytes[8 * i + b] << (8 * b);
         lane[i] = rotate((lane[i] ^ word) * FACTOR, 29);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The 64-bit hash of recordings and of the demo: fast, for finding damage and mixed-up frames, not
- * for secrets. docs/recording.md defines it.
+ * The 64-bit hash of recordings and of the demo, defined in docs/recording.md: fast, to detect damaged and mixed-up
+ * frames. Not cryptographic.
  */
 #ifndef TOOLS_HASH_H
 #define TOOLS_HASH_H
@@ -16,7 +16,7 @@ struct hash {
 
 void hash_begin(struct hash *hash);
 
-/* `size` is a multiple of 32, but in the last call before hash_end. */
+/* `size` must be a multiple of 32, except in the last call before hash_end. */
 void hash_add(struct hash *hash, const void *data, size_t size);
 uint64_t hash_end(const struct hash *hash);
 

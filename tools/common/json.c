@@ -30,8 +30,8 @@ static void indent(struct json *json)
         fputs("  ", json->out);
 }
 
-/* What comes before a value or a key: a comma, a new line, or nothing. */
-static void before(struct json *json)
+/* Writes what precedes a key or a value: a comma, a new line, or nothing. */
+static void begin_item(struct json *json)
 {
     if (json->after_key) {
         json->after_key = false;
@@ -44,15 +44,15 @@ static void before(struct json *json)
         indent(json);
 }
 
-static void open_with(struct json *json, char bracket)
+static void open_bracket(struct json *json, char bracket)
 {
-    before(json);
+    begin_item(json);
     fputc(bracket, json->out);
     json->depth++;
     json->filled[json->depth] = false;
 }
 
-static void close_with(struct json *json, char bracket)
+static void close_bracket(struct json *json, char bracket)
 {
     bool filled = json->filled[json->depth];
     json->depth--;
@@ -63,25 +63,25 @@ static void close_with(struct json *json, char bracket)
 
 void json_object(struct json *json)
 {
-    open_with(json, '{');
+    open_bracket(json, '{');
 }
 
 void json_array(struct json *json)
 {
-    open_with(json, '[');
+    open_bracket(json, '[');
 }
 
 void json_close(struct json *json)
 {
-    close_with(json, '}');
+    close_bracket(json, '}');
 }
 
 void json_close_array(struct json *json)
 {
-    close_with(json, ']');
+    close_bracket(json, ']');
 }
 
-static void quoted(struct json *json, const char *text)
+static void write_quoted(struct json *json, const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
     fputc('"', json->out);
@@ -104,8 +104,8 @@ static void quoted(struct json *json, const char *text)
 
 void json_key(struct json *json, const char *key)
 {
-    before(json);
-    quoted(json, key);
+    begin_item(json);
+    write_quoted(json, key);
     fputs(": ", json->out);
     json->after_key = true;
 }
@@ -116,19 +116,19 @@ void json_string(struct json *json, const char *text)
         json_null(json);
         return;
     }
-    before(json);
-    quoted(json, text);
+    begin_item(json);
+    write_quoted(json, text);
 }
 
 void json_int(struct json *json, int64_t value)
 {
-    before(json);
+    begin_item(json);
     fprintf(json->out, "%" PRId64, value);
 }
 
 void json_uint(struct json *json, uint64_t value)
 {
-    before(json);
+    begin_item(json);
     fprintf(json->out, "%" PRIu64, value);
 }
 
@@ -138,19 +138,19 @@ void json_double(struct json *json, double value)
         json_null(json);
         return;
     }
-    before(json);
+    begin_item(json);
     fprintf(json->out, "%.6g", value);
 }
 
 void json_bool(struct json *json, bool value)
 {
-    before(json);
+    begin_item(json);
     fputs(value ? "true" : "false", json->out);
 }
 
 void json_null(struct json *json)
 {
-    before(json);
+    begin_item(json);
     fputs("null", json->out);
 }
 

@@ -14,7 +14,7 @@ struct json {
     unsigned depth;
     bool compact; /* one line */
     bool after_key;
-    bool filled[16]; /* something stands at this depth already */
+    bool filled[16]; /* the object or array at this depth is not empty */
 };
 
 void json_begin(struct json *json, FILE *out, bool compact);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is called of NVML, all of it found by name: a driver that lacks a function, or a GPU that does not
- * know a figure, costs that figure alone.
+ * NVML, loaded by name. If the driver lacks a function or the GPU a metric, only that metric is unknown.
  */
 #include "nvml.h"
 
@@ -29,7 +28,7 @@ struct confidential {
     unsigned environment, feature, tools;
 };
 
-/* Asked for by number. These two are counters, and quick; what NVML calls PCIe throughput takes 20 ms. */
+/* PCIe byte counters. Reading them is fast, while nvmlDeviceGetPcieThroughput takes 20 ms. */
 #define FIELD_PCIE_OUT 197
 #define FIELD_PCIE_IN  198
 #define TYPE_UNSIGNED_LONG      2
@@ -82,8 +81,8 @@ static const struct {
 
 /* ---- the library ---- */
 
-/* Once: a driver that is not there will not come while we look. */
-static bool is_there(void)
+/* Tries only once: a driver is not installed while the command runs. */
+static bool load_library(void)
 {
     const char *path = secure_getenv("SLUICE_NVML");
     if (nvml.tried)
@@ -93,7 +92,7 @@ static bool is_there(void)
     if (!nvml.library)
         return false;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        /* Data and function pointers are of one size wherever there is a dlsym. */
+        /* POSIX guarantees that function pointers fit a void pointer. */
         void *found = dlsym(nvml.library, functions[i].symbol);
         memcpy(functions[i].place, &found, sizeof found);
     }
@@ -117,7 +116,7 @@ void nvml_close(void)
 int nvml_confidential(void)
 {
     struct confidential state = { 0 };
-    if (!is_there() || !nvml.SystemGetConfComputeState ||
+    if (!load_library() || !nvml.SystemGetConfComputeState ||
         nvml.SystemGetConfComputeState(&state) != SUCCESS)
         return -1;
     return state.feature != 0;
@@ -148,7 +147,7 @@ bool nvml_find_by_uuid(const char *uuid, struct nvml_gpu *gpu)
 {
     *gpu = (struct nvml_gpu){ 0 };
     snprintf(gpu->uuid, sizeof gpu->uuid, "%s", uuid);
-    if (!is_there() || nvml.DeviceGetHandleByUUID(gpu->uuid, &gpu->handle) != SUCCESS)
+    if (!load_library() || nvml.DeviceGetHandleByUUID(gpu->uuid, &gpu->handle) != SUCCESS)
         gpu->handle = NULL;
     if (!gpu->handle)
         return false;
@@ -167,7 +166,7 @@ static bool is_count(const struct field *field)
            (field->type == TYPE_UNSIGNED_LONG || field->type == TYPE_UNSIGNED_LONG_LONG);
 }
 
-/* What a counter grew by in a second; NAN the first time, and where it began anew. */
+/* The growth of a counter per second; NAN the first time, and if the counter was reset. */
 static double rate(const struct field *field, uint64_t *before, double seconds)
 {
     uint64_t last = *before, now = field->value.number;
@@ -175,7 +174,7 @@ static double rate(const struct field *field, uint64_t *before, double seconds)
     return seconds > 0 && now >= last ? (double)(now - last) / seconds : NAN;
 }
 
-static void look_at_pcie(struct nvml_gpu *gpu)
+static void read_pcie(struct nvml_gpu *gpu)
 {
     struct field fields[] = { { .number = FIELD_PCIE_IN }, { .number = FIELD_PCIE_OUT } };
     int64_t now = now_ns();
@@ -184,10 +183,10 @@ static void look_at_pcie(struct nvml_gpu *gpu)
         nvml.DeviceGetFieldValues(gpu->handle, 2, fields) != SUCCESS || !is_count(&fields[0]) ||
         !is_count(&fields[1]))
         return;
-    double seconds = gpu->looked_ns ? (double)(now - gpu->looked_ns) / 1e9 : 0;
+    double seconds = gpu->read_ns ? (double)(now - gpu->read_ns) / 1e9 : 0;
     gpu->pcie_in = rate(&fields[0], &gpu->in_before, seconds);
     gpu->pcie_out = rate(&fields[1], &gpu->out_before, seconds);
-    gpu->looked_ns = now;
+    gpu->read_ns = now;
 }
 
 void nvml_read(struct nvml_gpu *gpu)
@@ -208,5 +207,5 @@ void nvml_read(struct nvml_gpu *gpu)
     if (nvml.DeviceGetTemperature &&
         nvml.DeviceGetTemperature(gpu->handle, TEMPERATURE_GPU, &number) == SUCCESS)
         gpu->celsius = number;
-    look_at_pcie(gpu);
+    read_pcie(gpu);
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames of a GPU in host memory, each array at its offset in the slot. The memory is pinned, so that
- * copies go at full speed, and kept from frame to frame.
+ * Copies of GPU frames in pinned host memory, which is reused. Each array has the same offset as in its slot.
  */
 #include "readback.h"
 
 #include <string.h>
 
-/* Makes room in memory that this device copies into at full speed. */
-static int make_room(struct readback *readback, const char *device, uint64_t size)
+static int alloc_memory(struct readback *readback, const char *device, uint64_t size)
 {
     if (readback->memory && readback->size >= size && strcmp(readback->device, device) == 0)
         return SLUICE_OK;
@@ -19,14 +17,14 @@ static int make_room(struct readback *readback, const char *device, uint64_t siz
         result = sluice_device_host_alloc(readback->handle, size, &memory);
     if (result)
         return result;
-    memset(memory, 0, size); /* no copy touches what lies between the rows */
+    memset(memory, 0, size); /* copies leave out the padding between rows */
     readback->memory = memory;
     readback->size = size;
     memcpy(readback->device, device, strlen(device) + 1);
     return SLUICE_OK;
 }
 
-static int copy(struct readback *readback, sluice_reader *reader, const struct sluice_frame *frame,
+static int copy_frame(struct readback *readback, sluice_reader *reader, const struct sluice_frame *frame,
                 const char *device)
 {
     struct sluice_array arrays[SLUICE_MAX_ARRAYS];
@@ -38,7 +36,7 @@ static int copy(struct readback *readback, sluice_reader *reader, const struct s
         size = result == SLUICE_OK && end > size ? end : size;
     }
     if (result == SLUICE_OK)
-        result = make_room(readback, device, size);
+        result = alloc_memory(readback, device, size);
     if (result)
         return result;
     readback->copied = true;
@@ -56,7 +54,7 @@ int readback_fetch(struct readback *readback, sluice_reader *reader, const struc
     readback->copied = false;
     if (result || strcmp(device, "host") == 0)
         return result;
-    return copy(readback, reader, frame, device);
+    return copy_frame(readback, reader, frame, device);
 }
 
 void readback_map(const struct readback *readback, struct sluice_array *array)

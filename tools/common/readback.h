@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames where the CPU can read them: in host memory as they lie, on a GPU as a copy.
+ * Frames for the CPU to read: in host memory in place, on a GPU as a copy.
  */
 #ifndef TOOLS_READBACK_H
 #define TOOLS_READBACK_H
@@ -10,20 +10,19 @@
 
 #include <sluice/sluice.h>
 
-/* All zero at first. */
+/* Initialise with zeros. */
 struct readback {
-    bool copied;      /* the frame taken last lies on a GPU */
-    char device[64];  /* that `memory` was made for */
+    bool copied;     /* the last frame is on a GPU, and was copied to `memory` */
+    char device[64]; /* the GPU that `memory` is pinned for */
     struct sluice_device handle;
     uint8_t *memory;
     uint64_t size;
 };
 
-/* Copies a frame that lies on a GPU; does nothing for others. Returns 0 or what the library says. */
+/* Copies the frame if it is on a GPU. Returns a result of the library. */
 int readback_fetch(struct readback *readback, sluice_reader *reader, const struct sluice_frame *frame);
 
-/* Points an array of the frame taken last at where the CPU reads it, until the next one is taken, or
- * this one is released. */
+/* Sets array->data to where the CPU can read it, until the next frame is fetched or this one is released. */
 void readback_map(const struct readback *readback, struct sluice_array *array);
 
 void readback_close(struct readback *readback);

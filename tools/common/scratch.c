@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Temporary folders for channels.
+ * The temporary folder.
  */
 #include "scratch.h"
 

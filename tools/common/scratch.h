@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A folder of its own for a command that opens channels to try or to measure something.
+ * A temporary folder for channels that only test or measure something.
  */
 #ifndef TOOLS_SCRATCH_H
 #define TOOLS_SCRATCH_H
@@ -9,13 +9,13 @@
 
 struct scratch {
     char folder[256];
-    char *old; /* SLUICE_DIR as it was */
+    char *old; /* the previous SLUICE_DIR, or NULL */
 };
 
-/* Makes a temporary folder, and SLUICE_DIR names it; false if none can be made. */
+/* Creates the folder and sets SLUICE_DIR to it; false if that fails. */
 bool scratch_enter(struct scratch *scratch);
 
-/* Removes the folder with all that is in it, and sets SLUICE_DIR back. */
+/* Removes the folder with its files, and restores SLUICE_DIR. */
 void scratch_leave(struct scratch *scratch);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Messages, colours, progress and tables for terminals and for pipes.
+ * Messages, colours, progress, tables, signals and the clock.
  */
 #include "term.h"
 
@@ -18,7 +18,7 @@
 #include "text.h"
 
 static bool progress_shown;
-static _Atomic bool stop; /* signals come to any thread */
+static _Atomic bool stop; /* atomic: any thread may get the signal */
 
 void say_error(const char *command, const char *format, ...)
 {
@@ -33,7 +33,7 @@ void say_error(const char *command, const char *format, ...)
     fprintf(stderr, "sluice: %s%s%s\n", command ? command : "", command ? ": " : "", text);
 }
 
-static void say_nearest(const char *channel)
+static void suggest_channel(const char *channel)
 {
     struct sluice_registry_entry entries[256];
     const char *names[256];
@@ -46,7 +46,7 @@ static void say_nearest(const char *channel)
         names[i] = entries[i].name;
     const char *near = text_nearest(channel, names, count);
     if (near && strcmp(near, channel) != 0)
-        fprintf(stderr, "sluice: there is a channel '%s'; is it that one?\n", near);
+        fprintf(stderr, "sluice: did you mean the channel '%s'?\n", near);
 }
 
 int say_result(const char *command, int result, const char *channel)
@@ -55,7 +55,7 @@ int say_result(const char *command, int result, const char *channel)
     say_error(command, "%s", sentence[0] ? sentence : sluice_result_text(result));
     if (result == SLUICE_E_NOT_FOUND || result == SLUICE_NO_WRITER) {
         if (channel)
-            say_nearest(channel);
+            suggest_channel(channel);
         return EXIT_NO_CHANNEL;
     }
     return result == SLUICE_TIMEOUT ? EXIT_TIMED_OUT : EXIT_FAILED;
@@ -213,7 +213,7 @@ static void on_signal(int signal)
 
 void stop_on_signals(void)
 {
-    struct sigaction action = { .sa_handler = on_signal }; /* no SA_RESTART: reads must return */
+    struct sigaction action = { .sa_handler = on_signal }; /* no SA_RESTART: blocking calls must return */
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -100,7 +100,7 @@ void team_stop(struct member *team)
 void tally_update(struct tally *tally)
 {
     struct sluice_channel_info info = { .size = sizeof info };
-    if (sluice_channel_info(tally->name, WRITER_PATIENCE, &info, NULL, 0) != SLUICE_OK)
+    if (sluice_channel_info(tally->name, WRITER_TIMEOUT, &info, NULL, 0) != SLUICE_OK)
         return;
     if (info.session != tally->session) {
         tally->past_committed += tally->committed;

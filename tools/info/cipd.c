@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice info: what stands in the segment of a channel of cuda-link's protocol, and what that protocol does not say.
+ * sluice info: a channel of cuda-link's protocol, as far as its segment describes it.
  */
 #include "info.h"
 
@@ -28,11 +28,11 @@ static char *text_flags(char text[128], uint32_t flags)
 {
     snprintf(text, 128, "%s%s%s%s", flags & FLAG_BFLOAT16 ? ", bfloat16" : "",
              flags & FLAG_MONO_ALPHA ? ", two components are mono and alpha" : "", flags & FLAG_BGRA ? ", BGRA" : "",
-             flags & ~(uint32_t)(FLAG_BFLOAT16 | FLAG_MONO_ALPHA | FLAG_BGRA) ? ", others that are not known" : "");
+             flags & ~(uint32_t)(FLAG_BFLOAT16 | FLAG_MONO_ALPHA | FLAG_BGRA) ? ", unknown flags" : "");
     return text;
 }
 
-/* The frame that lies in a slot: the newest one that went there; 0: none yet. */
+/* The number of the newest frame in a slot; 0: none yet. */
 static uint32_t frame_in(const struct sluice_cipd_info *info, uint32_t slot)
 {
     if (!info->index || !info->slot_count)
@@ -48,11 +48,10 @@ static void print_frame(const struct sluice_cipd_info *info)
     printf("frame      %u rows of %u pixels of %u %s, %s; flags 0x%04x%s\n", info->height, info->width,
            info->components, type, text_bytes(bytes, info->frame_bytes), info->flags, text_flags(flags, info->flags));
     if (cipd_has_order(info) && !info->order_declared)
-        printf("%sorder      four bytes, and no flag says in which order: BGRA if TouchDesigner's component writes, RGBA if "
-               "most others do%s\n",
+        printf("%sorder      not declared: BGRA if TouchDesigner's component writes, RGBA for most other writers%s\n",
                colour(COLOUR_YELLOW), colour(COLOUR_PLAIN));
     else if (cipd_has_order(info))
-        printf("order      %s, the flags say so\n", order_name(info));
+        printf("order      %s, by its flags\n", order_name(info));
 }
 
 static void print_slots(const struct sluice_cipd_info *info)
@@ -66,8 +65,8 @@ static void print_slots(const struct sluice_cipd_info *info)
         else
             printf(" no frame yet");
         printf("%s%s%s\n", info->index % info->slot_count == i ? "; written next" : "",
-               slot->memory_open ? "" : "; no handle of its memory",
-               slot->event_open ? "" : "; no event: its frames are finished when they are published");
+               slot->memory_open ? "" : "; no memory handle",
+               slot->event_open ? "" : "; no event: frames are complete when published");
     }
 }
 
@@ -78,13 +77,13 @@ static void print_session(const struct sluice_cipd_info *info)
     if (info->by_sluice && info->writer_pid)
         printf("writer     Sluice, process %u\n", info->writer_pid);
     else
-        printf("writer     %s\n", info->by_sluice ? "Sluice" : "not known: the protocol does not say. Not Sluice");
+        printf("writer     %s\n", info->by_sluice ? "Sluice" : "not Sluice; the protocol does not identify it");
     printf("session    version %" PRIu64 ", %" PRIu32 " frames published", info->version, info->index);
     if (info->last_frame_ns)
         printf(", the last %s ago", text_duration(a, now_ns() - info->last_frame_ns));
     printf("\n");
     print_frame(info);
-    printf("slots      %u, %s each at least\n", info->slot_count, text_bytes(b, info->frame_bytes));
+    printf("slots      %u, at least %s each\n", info->slot_count, text_bytes(b, info->frame_bytes));
     print_slots(info);
 }
 
@@ -96,10 +95,10 @@ static void print_cipd(const struct sluice_cipd_info *info)
     if (info->slot_count)
         print_session(info);
     else
-        printf("segment    /dev/shm/%s\n", info->name); /* nothing in it could be read */
-    printf("readers    not known: they tell the writer nothing\n"
-           "%scannot be  leases: a frame may be rewritten while it is read; waiting for readers; read-only mappings: readers' "
-           "GPU work could change frames, and they end with their writer%s\n",
+        printf("segment    /dev/shm/%s\n", info->name); /* its contents could not be read */
+    printf("readers    unknown: the protocol does not count them\n"
+           "%slimits     no leases: a frame may be overwritten while it is read; no waiting for readers; no read-only mappings: "
+           "readers could change frames; frames are gone when their writer ends%s\n",
            colour(COLOUR_YELLOW), colour(COLOUR_PLAIN));
 }
 
@@ -114,7 +113,7 @@ static void json_slot(struct json *json, const struct sluice_cipd_info *info, ui
     json_close(json);
 }
 
-static void report_json_cipd(const struct sluice_cipd_info *info)
+static void json_cipd(const struct sluice_cipd_info *info)
 {
     struct json json;
     char type[32] = "?", name[sizeof info->name + 8];
@@ -154,9 +153,9 @@ static void report_json_cipd(const struct sluice_cipd_info *info)
     json_end(&json);
 }
 
-/* ---- a segment without a name ---- */
+/* ---- deleted segments ---- */
 
-static bool has_mapped(const char *pid, const char *ending)
+static bool process_maps(const char *pid, const char *ending)
 {
     char path[300], *line = NULL;
     size_t room = 0;
@@ -173,8 +172,8 @@ static bool has_mapped(const char *pid, const char *ending)
     return found;
 }
 
-/* Who attached it before still uses it, and nobody can attach it any more: only the kernel knows of it. */
-static void tell_of_nameless(const char *command, const char *channel)
+/* A deleted segment is still used by the processes that mapped it, but no other can find it. */
+static void report_deleted_segment(const char *command, const char *channel)
 {
     char ending[SLUICE_CIPD_MAX_NAME + 40];
     unsigned long first = 0, count = 0;
@@ -182,16 +181,16 @@ static void tell_of_nameless(const char *command, const char *channel)
     snprintf(ending, sizeof ending, "/dev/shm/%s (deleted)\n", channel + strlen("cipd:"));
     for (struct dirent *entry; proc && (entry = readdir(proc));) {
         unsigned long pid = strtoul(entry->d_name, NULL, 10);
-        if (!pid || !has_mapped(entry->d_name, ending))
+        if (!pid || !process_maps(entry->d_name, ending))
             continue;
         first = count++ ? first : pid;
     }
     if (proc)
         closedir(proc);
     if (count)
-        say_error(command, "%lu %s a segment that had this name and has lost it (process %lu%s): most likely its writer was killed. "
-                  "Sluice's readers go over to the next one.",
-                  count, count > 1 ? "programs use" : "program uses", first, count > 1 ? " and others" : "");
+        say_error(command, "%lu %s a deleted segment of this name (process %lu%s); its writer was probably killed. "
+                  "Sluice's readers switch to the next segment.",
+                  count, count > 1 ? "programs still use" : "program still uses", first, count > 1 ? " and others" : "");
 }
 
 int info_cipd(const char *command, const char *channel, bool json)
@@ -201,11 +200,11 @@ int info_cipd(const char *command, const char *channel, bool json)
     if (result) {
         int code = say_result(command, result, channel);
         if (result == SLUICE_E_NOT_FOUND)
-            tell_of_nameless(command, channel);
+            report_deleted_segment(command, channel);
         return code;
     }
     if (json)
-        report_json_cipd(&info);
+        json_cipd(&info);
     else
         print_cipd(&info);
     return EXIT_DONE;

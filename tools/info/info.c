@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice info: all that a writer knows about its channel and its readers.
+ * sluice info: what a writer knows about its channel and its readers.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include <sluice/sluice.h>
 
 #include "../common/args.h"
+#include "../common/cipd.h"
 #include "../common/describe.h"
 #include "../common/json.h"
 #include "../common/term.h"
@@ -17,8 +18,8 @@
 enum { JSON, TIMEOUT };
 
 static const struct args_option options[] = {
-    [JSON] = { 'j', "json", NULL, "as JSON" },
-    [TIMEOUT] = { 't', "timeout", "S", "wait so long for an answer; default 3" },
+    [JSON] = { 'j', "json", NULL, "print JSON" },
+    [TIMEOUT] = { 't', "timeout", "S", "wait up to S seconds for an answer; default 3" },
     { 0 },
 };
 
@@ -71,7 +72,7 @@ static void print_channel(const struct sluice_channel_info *info)
     printf("session    %016" PRIx64 ", generation %u, wire version %u, open for %s\n",
            info->session, info->generation, info->wire_version,
            text_duration(a, info->now_ns - info->opened_ns));
-    printf("slots      %u of at most %u, %s each; without a free one it %s\n", info->slots,
+    printf("slots      %u of at most %u, %s each; without a free slot the writer %s\n", info->slots,
            info->max_slots, text_bytes(a, info->format.slot_bytes),
            info->policy == SLUICE_WAIT ? "waits" : "drops");
     printf("frames     %" PRIu64 " committed (%s), %" PRIu64 " dropped", info->committed,
@@ -79,14 +80,14 @@ static void print_channel(const struct sluice_channel_info *info)
     if (info->last_commit_ns)
         printf(", the last %s ago", text_duration(b, info->now_ns - info->last_commit_ns));
     printf("\nreaders    %u of at most %u; %" PRIu64 " died, %" PRIu64 " evicted, %" PRIu64
-           " refused; %" PRIu64 " unread frames lost to slow ones\n",
+           " refused; %" PRIu64 " unread frames overwritten\n",
            info->readers, info->max_readers, info->died, info->evicted, info->refused,
            info->stolen);
     if (info->writable)
-        printf("%swritable   readers may change frames; nobody is protected from them%s\n",
+        printf("%swritable   readers may change frames, also those that others read%s\n",
                colour(COLOUR_YELLOW), colour(COLOUR_PLAIN));
     if (info->memory == SLUICE_MEMORY_CUDA_IPC)
-        printf("%smemory     opened by handles: readers' GPU work could change frames, and they end with their writer%s\n",
+        printf("%smemory     opened by IPC handles: readers could change frames, and frames are gone when their writer ends%s\n",
                colour(COLOUR_YELLOW), colour(COLOUR_PLAIN));
     printf("arrays\n");
     for (uint32_t i = 0; i < info->format.array_count && i < SLUICE_MAX_ARRAYS; i++)
@@ -174,7 +175,7 @@ static void print_json(const struct sluice_channel_info *info,
     json_pair_string(&json, "memory", memory_name(info->memory));
     json_pair_string(&json, "device_uuid", uuid[0] ? uuid : NULL);
     json_pair_uint(&json, "wire_version", info->wire_version);
-    json_pair_string(&json, "session", session); /* 64 bits are more than JSON's numbers hold */
+    json_pair_string(&json, "session", session); /* 64 bits do not fit a JSON number */
     json_pair_uint(&json, "generation", info->generation);
     json_pair_uint(&json, "slots", info->slots);
     json_pair_uint(&json, "max_slots", info->max_slots);
@@ -202,11 +203,11 @@ static void print_json(const struct sluice_channel_info *info,
     json_end(&json);
 }
 
-static int run(const struct command *command, int argc, char **argv)
+static int info_run(const struct command *command, int argc, char **argv)
 {
     struct sluice_channel_info info = { .size = sizeof info };
     struct sluice_reader_info readers[SLUICE_MAX_READERS];
-    int64_t timeout = WRITER_PATIENCE;
+    int64_t timeout = WRITER_TIMEOUT;
     bool json = false;
     struct args args;
     int option;
@@ -219,7 +220,7 @@ static int run(const struct command *command, int argc, char **argv)
     }
     if (option != ARGS_END)
         return option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
-    if (strncmp(args.rest[0], "cipd:", 5) == 0)
+    if (is_cipd(args.rest[0]))
         return info_cipd(command->name, args.rest[0], json);
     int result = sluice_channel_info(args.rest[0], timeout, &info, readers, SLUICE_MAX_READERS);
     if (result)
@@ -239,17 +240,17 @@ static int run(const struct command *command, int argc, char **argv)
 const struct command info_command = {
     .name = "info",
     .arguments = "CHANNEL",
-    .summary = "say everything about one channel and its readers",
+    .summary = "show one channel and its readers in detail",
     .details =
-        "For each reader: how frames reach it, what it missed, how far it is behind, what it\n"
-        "holds and for how long, the time from commit to acquire of its last frame, and why\n"
-        "anything is copied; streams that wait on a GPU for frames ahead of them as \"parked\".\n"
-        "Looking costs the writer nothing per frame, and makes no CUDA context. Of a channel of\n"
-        "cuda-link's protocol (cipd:NAME): what stands in its segment, and what nobody can know.\n",
+        "For each reader: how frames reach it, why any are copied, how many it missed, how far it\n"
+        "is behind, which leases it holds and for how long, the time from commit to acquire of\n"
+        "its last frame, and as \"parked\" the GPU streams that wait for frames acquired ahead.\n"
+        "This costs the writer nothing per frame and creates no CUDA context. For a channel of\n"
+        "cuda-link's protocol (cipd:NAME) it shows what its segment contains.\n",
     .examples = "  sluice info camera\n"
                 "  sluice info camera --json | jq '.readers[] | {program, lag, missed}'\n",
     .options = options,
     .min_arguments = 1,
     .max_arguments = 1,
-    .run = run,
+    .run = info_run,
 };

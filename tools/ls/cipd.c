@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice ls: segments of cuda-link's protocol, which are found by their first bytes.
+ * sluice ls: channels of cuda-link's protocol.
  */
 #include "ls.h"
 
@@ -13,7 +13,7 @@
 #include "../common/describe.h"
 #include "../common/term.h"
 
-static int add(void *user, const char *name)
+static int add_row(void *user, const char *name)
 {
     struct cipd_rows *rows = user;
     struct cipd_row *more = realloc(rows->list, (rows->count + 1) * sizeof *more);
@@ -23,7 +23,7 @@ static int add(void *user, const char *name)
     struct cipd_row *row = &more[rows->count++];
     *row = (struct cipd_row){ .info.size = sizeof row->info, .rate = -1 };
     row->result = sluice_cipd_look(name, &row->info);
-    row->at_ns = now_ns();
+    row->read_ns = now_ns();
     if (row->result) {
         snprintf(row->reason, sizeof row->reason, "%.150s", sluice_last_error());
         snprintf(row->info.name, sizeof row->info.name, "%s", name);
@@ -31,7 +31,7 @@ static int add(void *user, const char *name)
     return 0;
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     const struct cipd_row *x = a, *y = b;
     return strcmp(x->info.name, y->info.name);
@@ -40,11 +40,11 @@ static int by_name(const void *a, const void *b)
 void ls_cipd_list(struct cipd_rows *rows)
 {
     *rows = (struct cipd_rows){ 0 };
-    rows->result = sluice_cipd_list(add, rows);
+    rows->result = sluice_cipd_list(add_row, rows);
     if (rows->result)
         snprintf(rows->reason, sizeof rows->reason, "%.150s", sluice_last_error());
     if (rows->count)
-        qsort(rows->list, rows->count, sizeof *rows->list, by_name);
+        qsort(rows->list, rows->count, sizeof *rows->list, compare_names);
 }
 
 void ls_cipd_set_rates(struct cipd_rows *rows, const struct cipd_rows *before)
@@ -54,8 +54,8 @@ void ls_cipd_set_rates(struct cipd_rows *rows, const struct cipd_rows *before)
             struct cipd_row *a = &rows->list[i];
             const struct cipd_row *b = &before->list[k];
             if (strcmp(a->info.name, b->info.name) == 0 && a->info.version == b->info.version && !a->result &&
-                !b->result && a->at_ns > b->at_ns && a->info.index >= b->info.index)
-                a->rate = (double)(a->info.index - b->info.index) * 1e9 / (double)(a->at_ns - b->at_ns);
+                !b->result && a->read_ns > b->read_ns && a->info.index >= b->info.index)
+                a->rate = (double)(a->info.index - b->info.index) * 1e9 / (double)(a->read_ns - b->read_ns);
         }
 }
 
@@ -64,7 +64,7 @@ static bool is_gone(const struct cipd_row *row)
     return row->result == SLUICE_OK && (row->info.state == SLUICE_CIPD_SHUT || row->info.state == SLUICE_CIPD_ABSENT);
 }
 
-static const char *state_of(const struct cipd_row *row)
+static const char *row_state(const struct cipd_row *row)
 {
     return row->result == SLUICE_OK                   ? cipd_state_name(row->info.state)
            : row->result == SLUICE_E_PERMISSION ? "refused"
@@ -77,7 +77,7 @@ static void print_row(struct table *table, const struct cipd_row *row, bool rate
     char format[FORMAT_TEXT], age[TERM_TEXT];
     bool known = row->result == SLUICE_OK && info->slot_count;
     table_cell(table, COLOUR_PLAIN, "cipd:%s", info->name);
-    table_cell(table, info->state == SLUICE_CIPD_RUNNING ? COLOUR_GREEN : COLOUR_YELLOW, "%s", state_of(row));
+    table_cell(table, info->state == SLUICE_CIPD_RUNNING ? COLOUR_GREEN : COLOUR_YELLOW, "%s", row_state(row));
     table_cell(table, COLOUR_PLAIN, "%s", known ? cipd_text_frame(format, info) : row->result ? row->reason : info->why);
     table_cell(table, COLOUR_PLAIN, known ? "%" PRIu32 : "-", info->index);
     if (rate)
@@ -85,11 +85,11 @@ static void print_row(struct table *table, const struct cipd_row *row, bool rate
     table_cell(table, COLOUR_PLAIN, known ? "%u" : "-", info->slot_count);
     table_cell(table, COLOUR_PLAIN, known ? "%" PRIu64 : "-", info->version);
     table_cell(table, COLOUR_PLAIN, "%s",
-               info->last_frame_ns ? text_duration(age, row->at_ns - info->last_frame_ns) : "-");
+               info->last_frame_ns ? text_duration(age, row->read_ns - info->last_frame_ns) : "-");
     if (info->by_sluice && info->writer_pid)
         table_cell(table, COLOUR_PLAIN, "Sluice[%u]", info->writer_pid);
     else
-        table_cell(table, COLOUR_PLAIN, "%s", info->by_sluice ? "Sluice" : "not known");
+        table_cell(table, COLOUR_PLAIN, "%s", info->by_sluice ? "Sluice" : "unknown");
 }
 
 void ls_cipd_print(const struct cipd_rows *rows, bool all, bool rate)
@@ -101,7 +101,7 @@ void ls_cipd_print(const struct cipd_rows *rows, bool all, bool rate)
     struct table table;
     size_t shown = 0;
     if (rows->result)
-        printf("%s(channels of cuda-link's cannot be listed: %s)%s\n", colour(COLOUR_DIM), rows->reason,
+        printf("%s(cannot list channels of cuda-link: %s)%s\n", colour(COLOUR_DIM), rows->reason,
                colour(COLOUR_PLAIN));
     for (size_t i = 0; i < rows->count; i++)
         shown += all || !is_gone(&rows->list[i]);
@@ -128,7 +128,7 @@ void ls_cipd_print_json(struct json *json, const struct cipd_rows *rows, bool al
         snprintf(name, sizeof name, "cipd:%s", info->name);
         json_object(json);
         json_pair_string(json, "name", name);
-        json_pair_string(json, "state", state_of(row));
+        json_pair_string(json, "state", row_state(row));
         json_pair_string(json, "reason", row->result ? row->reason : info->why[0] ? info->why : NULL);
         json_pair_uint(json, "pid", info->writer_pid);
         if (row->result == SLUICE_OK && info->slot_count) {
@@ -138,7 +138,7 @@ void ls_cipd_print_json(struct json *json, const struct cipd_rows *rows, bool al
             json_pair_uint(json, "version", info->version);
             json_key(json, "age_ns");
             if (info->last_frame_ns)
-                json_int(json, row->at_ns - info->last_frame_ns);
+                json_int(json, row->read_ns - info->last_frame_ns);
             else
                 json_null(json);
             if (row->rate >= 0)

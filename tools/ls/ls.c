@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice ls: the channels there are.
+ * sluice ls: lists the channels.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,18 +20,18 @@
 enum { JSON, ALL, RATE, WATCH };
 
 static const struct args_option options[] = {
-    [JSON] = { 'j', "json", NULL, "as JSON; with --watch one document a line" },
-    [ALL] = { 'a', "all", NULL, "names of dead writers too" },
-    [RATE] = { 'r', "rate", NULL, "measure frames a second (takes 250 ms)" },
-    [WATCH] = { 'w', "watch", NULL, "again every second, until Ctrl-C" },
+    [JSON] = { 'j', "json", NULL, "print JSON; with --watch one document per line" },
+    [ALL] = { 'a', "all", NULL, "include channels whose writer died" },
+    [RATE] = { 'r', "rate", NULL, "measure frames per second (takes 250 ms)" },
+    [WATCH] = { 'w', "watch", NULL, "repeat every second, until Ctrl-C" },
     { 0 },
 };
 
 struct row {
     struct sluice_registry_entry entry;
     struct sluice_channel_info info;
-    int result;  /* of asking for it */
-    double rate; /* frames a second; negative: not measured */
+    int result;  /* of querying `info` */
+    double rate; /* frames per second; negative: not measured */
 };
 
 struct rows {
@@ -40,17 +40,17 @@ struct rows {
     struct cipd_rows cipd;
 };
 
-static const char *state_of(const struct row *row)
+static const char *row_state(const struct row *row)
 {
     return channel_state(row->entry.live, row->result);
 }
 
 static bool is_dead(const struct row *row)
 {
-    return strcmp(state_of(row), "dead") == 0;
+    return strcmp(row_state(row), "dead") == 0;
 }
 
-static void ask(struct row *row, int64_t until)
+static void query_row(struct row *row, int64_t until)
 {
     row->info = (struct sluice_channel_info){ .size = sizeof row->info };
     row->result = SLUICE_E_NOT_FOUND;
@@ -59,11 +59,11 @@ static void ask(struct row *row, int64_t until)
         row->result = query_channel(row->entry.name, row->entry.pid, until, NULL, &row->info, NULL, 0);
 }
 
-static int gather(struct rows *rows)
+static int query_all(struct rows *rows)
 {
     struct sluice_registry_entry *entries;
     size_t count = 0;
-    int64_t until = now_ns() + WRITER_PATIENCE; /* with all of them */
+    int64_t until = now_ns() + WRITER_TIMEOUT; /* for all writers together */
     *rows = (struct rows){ 0 };
     int result = list_channels(&entries, &count);
     if (result)
@@ -74,7 +74,7 @@ static int gather(struct rows *rows)
     }
     for (size_t i = 0; i < rows->count; i++) {
         rows->list[i].entry = entries[i];
-        ask(&rows->list[i], until);
+        query_row(&rows->list[i], until);
     }
     free(entries);
     ls_cipd_list(&rows->cipd);
@@ -88,7 +88,7 @@ static void free_rows(struct rows *rows)
     *rows = (struct rows){ 0 };
 }
 
-/* Frames a second since an earlier look. */
+/* Computes frames per second since an earlier query. */
 static void set_rates(struct rows *rows, const struct rows *before)
 {
     ls_cipd_set_rates(&rows->cipd, &before->cipd);
@@ -120,7 +120,7 @@ static void print_json(const struct rows *rows, bool all, bool compact)
             continue;
         json_object(&json);
         json_pair_string(&json, "name", row->entry.name);
-        json_pair_string(&json, "state", state_of(row));
+        json_pair_string(&json, "state", row_state(row));
         json_pair_uint(&json, "pid", row->result ? row->entry.pid : info->pid);
         json_pair_uint(&json, "uid", row->entry.uid);
         if (row->result == SLUICE_OK) {
@@ -150,7 +150,7 @@ static void print_json(const struct rows *rows, bool all, bool compact)
 static void print_row(struct table *table, const struct row *row, bool rate)
 {
     const struct sluice_channel_info *info = &row->info;
-    const char *state = state_of(row);
+    const char *state = row_state(row);
     char format[FORMAT_TEXT], age[TERM_TEXT];
     bool known = row->result == SLUICE_OK;
     table_cell(table, COLOUR_PLAIN, "%s", row->entry.name);
@@ -200,7 +200,7 @@ static void print_table(const struct rows *rows, bool all, bool rate)
         printf("no channels in %s\n", sluice_registry_folder());
     }
     if (dead && !all)
-        printf("%s(%zu of writers that died; --all shows them)%s\n", colour(COLOUR_DIM), dead,
+        printf("%s(%zu with a dead writer; --all shows them)%s\n", colour(COLOUR_DIM), dead,
                colour(COLOUR_PLAIN));
     ls_cipd_print(&rows->cipd, all, rate);
 }
@@ -213,7 +213,7 @@ static int watch(bool json, bool all)
     stop_on_signals();
     for (int64_t next = now_ns(); code == EXIT_DONE && !stop_asked(); next += SLUICE_S) {
         sleep_until(next);
-        code = stop_asked() ? EXIT_DONE : gather(&rows);
+        code = stop_asked() ? EXIT_DONE : query_all(&rows);
         if (code != EXIT_DONE || stop_asked())
             break;
         set_rates(&rows, &before);
@@ -234,7 +234,7 @@ static int watch(bool json, bool all)
     return code;
 }
 
-static int run(const struct command *command, int argc, char **argv)
+static int ls_run(const struct command *command, int argc, char **argv)
 {
     bool given[WATCH + 1] = { false };
     struct rows rows, before = { 0 };
@@ -249,11 +249,11 @@ static int run(const struct command *command, int argc, char **argv)
         return watch(given[JSON], given[ALL]);
     int code = EXIT_DONE;
     if (given[RATE]) {
-        code = gather(&before);
+        code = query_all(&before);
         sleep_until(now_ns() + RATE_TIME);
     }
     if (code == EXIT_DONE)
-        code = gather(&rows);
+        code = query_all(&rows);
     if (code == EXIT_DONE) {
         set_rates(&rows, &before);
         if (given[JSON])
@@ -271,15 +271,15 @@ const struct command ls_command = {
     .arguments = "",
     .summary = "list the channels",
     .details =
-        "STATE is live; stuck: the writer is there but does not answer for 3 s, it may be stopped;\n"
-        "dead: it was killed and its name is free to take; refused: it is another user's; version: it\n"
-        "speaks another version of the wire. AGE is the time since the last frame. Looking costs\n"
-        "a writer nothing per frame. Channels of cuda-link's protocol come behind, whoever writes\n"
-        "them: running; stalled: no frame for 2 s; unfinished; shut.\n",
+        "STATE is live; stuck: the writer did not answer for 3 s and may be stopped; dead: the\n"
+        "writer was killed, and its name may be reused; refused: another user's channel; version:\n"
+        "another wire version. AGE is the time since the last frame. Listing costs a writer nothing\n"
+        "per frame. Channels of cuda-link's protocol follow: running; stalled: no frame for 2 s;\n"
+        "unfinished; shut.\n",
     .examples = "  sluice ls\n"
-                "  sluice ls --rate          with frames a second\n"
-                "  watch sluice ls           the same, again and again\n"
+                "  sluice ls --rate          with frames per second\n"
+                "  watch sluice ls           repeat the list\n"
                 "  sluice ls --json | jq -r '.channels[].name'\n",
     .options = options,
-    .run = run,
+    .run = ls_run,
 };

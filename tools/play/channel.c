@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The channel that is played into: opening it, and one frame after the other at its time.
+ * The channel that is played into: opening it, and publishing frames on time.
  */
 #include <inttypes.h>
 
@@ -23,7 +23,7 @@ int play_open(struct play *play, const struct sluice_format *format)
     int code = cipd_init_writer(play->command, &params, &cipd);
     if (code != EXIT_DONE)
         return code;
-    cipd.strict_device = 0; /* frames are made by the CPU */
+    cipd.strict_device = 0; /* the CPU makes the frames */
     int result = sluice_writer_open(&play->writer, &params);
     if (result == SLUICE_OK)
         result = upload_open(&play->upload, play->writer, play->device);
@@ -33,7 +33,7 @@ int play_open(struct play *play, const struct sluice_format *format)
     while (play->readers && !stop_asked() &&
            sluice_writer_stats(play->writer, &stats) == SLUICE_OK &&
            stats.readers < play->readers) {
-        progress("waiting for %u readers of '%s', %u are there", play->readers, play->channel,
+        progress("waiting for %u readers of '%s', %u connected", play->readers, play->channel,
                  stats.readers);
         sleep_until(now_ns() + 5 * SLUICE_MS);
     }
@@ -43,7 +43,7 @@ int play_open(struct play *play, const struct sluice_format *format)
 int play_begin(struct play *play, struct sluice_frame *frame)
 {
     for (;;) {
-        if (play->wait && !play->upload.away)
+        if (play->wait && !play->upload.on_gpu)
             wait_for_slot(play->writer);
         int result = upload_begin(&play->upload, frame);
         if (result != SLUICE_NO_SLOT)
@@ -58,21 +58,21 @@ int play_begin(struct play *play, struct sluice_frame *frame)
 void play_pace(struct play *play, int64_t due_ns)
 {
     int64_t now = now_ns();
-    if (play->started == 0)
-        play->started = now - due_ns;
+    if (play->start_ns == 0)
+        play->start_ns = now - due_ns;
     if (play->fps == FPS_MAX)
         return;
-    /* After a long pause (stopped, or waiting for a reader) go on from here, don't catch up. */
-    if (now - (play->started + due_ns) > SLUICE_S / 2)
-        play->started = now - due_ns;
-    sleep_until(play->started + due_ns);
+    /* After a long pause (stopped, or waiting for a reader) continue from now instead of catching up. */
+    if (now - (play->start_ns + due_ns) > SLUICE_S / 2)
+        play->start_ns = now - due_ns;
+    sleep_until(play->start_ns + due_ns);
 }
 
 int play_commit(struct play *play, struct sluice_frame *frame)
 {
     int result;
     do {
-        if (play->wait && play->upload.away)
+        if (play->wait && play->upload.on_gpu)
             wait_for_slot(play->writer);
         result = upload_commit(&play->upload, frame);
     } while (result == SLUICE_NO_SLOT && play->wait && !stop_asked());

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The test picture. What stands still is painted once and copied.
+ * The test picture. The background is painted once and copied into each frame.
  */
 #include "pattern.h"
 
@@ -37,7 +37,7 @@ bool pattern_open(struct pattern *pattern, const struct sluice_array *image)
     return true;
 }
 
-static void fill(const struct pixels *pixels, uint32_t left, uint32_t top, uint32_t size,
+static void fill_square(const struct pixels *pixels, uint32_t left, uint32_t top, uint32_t size,
                  const float colour[4])
 {
     for (uint32_t y = top; y < top + size && y < pixels->height; y++)
@@ -45,8 +45,8 @@ static void fill(const struct pixels *pixels, uint32_t left, uint32_t top, uint3
             pixels_put(pixels, x, y, colour);
 }
 
-/* Where something is that goes to and fro over `range`. */
-static uint32_t swing(uint64_t step, uint32_t range)
+/* A position that moves back and forth between 0 and `range`. */
+static uint32_t bounce(uint64_t step, uint32_t range)
 {
     if (range == 0)
         return 0;
@@ -54,7 +54,7 @@ static uint32_t swing(uint64_t step, uint32_t range)
     return (uint32_t)(at < range ? at : 2 * (uint64_t)range - at);
 }
 
-static void number(const struct pixels *pixels, uint64_t index, uint32_t scale)
+static void draw_number(const struct pixels *pixels, uint64_t index, uint32_t scale)
 {
     static const float ink[4] = { 1, 1, 1, 1 }, paper[4] = { 0, 0, 0, 1 };
     char text[24];
@@ -62,7 +62,7 @@ static void number(const struct pixels *pixels, uint64_t index, uint32_t scale)
     for (uint32_t i = 0; text[i]; i++)
         for (uint32_t y = 0; y < FONT_HEIGHT + 2; y++)
             for (uint32_t x = 0; x < FONT_STEP; x++)
-                fill(pixels, (1 + i * FONT_STEP + x) * scale, (1 + y) * scale, scale,
+                fill_square(pixels, (1 + i * FONT_STEP + x) * scale, (1 + y) * scale, scale,
                      y > 0 && font_point(text[i], x, y - 1) ? ink : paper);
 }
 
@@ -73,12 +73,12 @@ void pattern_draw(const struct pattern *pattern, const struct sluice_array *imag
     if (image->nbytes != pattern->background.nbytes || !pixels_open(&pixels, image))
         return;
     memcpy(image->data, pattern->background.data, image->nbytes);
-    uint32_t least = pixels.width < pixels.height ? pixels.width : pixels.height;
-    uint32_t box = (least / 6) & ~1u, step = pixels.width / 160 + 1;
-    uint32_t x = swing(index * step, pixels.width - box) & ~1u;
-    uint32_t y = swing(index * step / 2, pixels.height - box) & ~1u;
-    fill(&pixels, x, y, box, orange);
-    number(&pixels, index, least / 120 + 1);
+    uint32_t shorter_side = pixels.width < pixels.height ? pixels.width : pixels.height;
+    uint32_t box = (shorter_side / 6) & ~1u, step = pixels.width / 160 + 1;
+    uint32_t x = bounce(index * step, pixels.width - box) & ~1u;
+    uint32_t y = bounce(index * step / 2, pixels.height - box) & ~1u;
+    fill_square(&pixels, x, y, box, orange);
+    draw_number(&pixels, index, shorter_side / 120 + 1);
 }
 
 void pattern_close(struct pattern *pattern)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A moving test picture in any pixel format, without ffmpeg: bars, a ramp, a box that travels, and
- * the number of the frame.
+ * A moving test picture in any pixel format, without ffmpeg: colour bars, a ramp, a moving box and the frame number.
  */
 #ifndef TOOLS_PATTERN_H
 #define TOOLS_PATTERN_H
@@ -12,13 +11,13 @@
 #include <sluice/sluice.h>
 
 struct pattern {
-    struct sluice_array background; /* its data is this pattern's */
+    struct sluice_array background; /* owns its data */
 };
 
-/* Paints what does not move for images like this one. Returns false without memory for it. */
+/* Paints the background for images like this one. False if out of memory. */
 bool pattern_open(struct pattern *pattern, const struct sluice_array *image);
 
-/* Paints frame number `index`. */
+/* Paints frame `index`. */
 void pattern_draw(const struct pattern *pattern, const struct sluice_array *image, uint64_t index);
 
 void pattern_close(struct pattern *pattern);

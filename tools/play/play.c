@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice play: a file, a camera or a test picture into a channel.
+ * sluice play: plays a file, a camera or a test picture into a channel.
  */
 #include "play.h"
 
@@ -17,22 +17,22 @@ enum { LOOP, FPS, SIZE, FORMAT, DEVICE, SLOTS, WAIT, READERS, FRAMES, PATTERN, H
 
 static const struct args_option options[] = {
     [LOOP] = { 'l', "loop", NULL, "start again at the end" },
-    [FPS] = { 'r', "fps", "N|max", "frames a second; default: the source's own" },
+    [FPS] = { 'r', "fps", "N|max", "frames per second; default: the source's own" },
     [SIZE] = { 's', "size", "WxH", "scale to this size; default: the source's own" },
     [FORMAT] = { 'f', "format", "FORMAT", "pixel format: rgba (default), nv12, gray, ..." },
-    [DEVICE] = { 'd', "device", "host|GPU", "where frames lie: host (default), or cuda:0" },
-    [SLOTS] = { 0, "slots", "N", "slots to start with, 3 to 64; default 4" },
-    [WAIT] = { 'w', "wait", NULL, "wait for slow in-order readers, drop nothing" },
-    [READERS] = { 0, "readers", "N", "start when N readers are there" },
+    [DEVICE] = { 'd', "device", "host|GPU", "memory of the frames: host (default) or cuda:0" },
+    [SLOTS] = { 0, "slots", "N", "initial number of slots, 3 to 64; default 4" },
+    [WAIT] = { 'w', "wait", NULL, "wait for slow in-order readers instead of dropping" },
+    [READERS] = { 0, "readers", "N", "start when N readers are connected" },
     [FRAMES] = { 'n', "frames", "N", "stop after N frames" },
     [PATTERN] = { 0, "pattern", NULL, "test: draw the picture without ffmpeg" },
-    [HASH] = { 0, "hash", NULL, "put each frame's hash into its metadata" },
-    [RETIME] = { 0, "retime", NULL, "recording: capture times are now, not as recorded" },
-    [QUIET] = { 'q', "quiet", NULL, "no progress, no summary" },
+    [HASH] = { 0, "hash", NULL, "add each frame's hash to its metadata" },
+    [RETIME] = { 0, "retime", NULL, "recording: set capture times to now" },
+    [QUIET] = { 'q', "quiet", NULL, "print no progress and no summary" },
     { 0 },
 };
 
-static bool take_format(struct play *play, const struct args *args)
+static bool parse_format(struct play *play, const struct args *args)
 {
     play->format = (enum sluice_pixel_format)sluice_pixel_format_find(args->value);
     if (play->format != SLUICE_PIXEL_NONE)
@@ -44,15 +44,15 @@ static bool take_format(struct play *play, const struct args *args)
     };
     size_t count = sizeof names / sizeof names[0];
     const char *near = text_nearest(args->value, names, count);
-    say_error(play->command, "there is no pixel format '%s'%s%s. There are:", args->value,
-              near ? "; near is " : "", near ? near : "");
+    say_error(play->command, "unknown pixel format '%s'%s%s%s. Pixel formats are:", args->value,
+              near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     for (size_t i = 0; i < count; i++)
         fprintf(stderr, "%s%s", i ? ", " : "  ", names[i]);
     fputc('\n', stderr);
     return false;
 }
 
-static bool take_option(struct play *play, const struct args *args, int option)
+static bool parse_option(struct play *play, const struct args *args, int option)
 {
     uint32_t number;
     switch (option) {
@@ -63,7 +63,7 @@ static bool take_option(struct play *play, const struct args *args, int option)
         play->fps = FPS_MAX;
         return true;
     case SIZE: return args_size(args, &play->width, &play->height);
-    case FORMAT: return take_format(play, args);
+    case FORMAT: return parse_format(play, args);
     case DEVICE: play->device = args->value; return true;
     case SLOTS: return args_u32(args, 3, SLUICE_MAX_SLOTS, &play->slots);
     case WAIT: return play->wait = true;
@@ -81,7 +81,7 @@ static bool take_option(struct play *play, const struct args *args, int option)
     }
 }
 
-/* The file if it is a Sluice recording, at its start; else NULL. */
+/* Opens the file if it is a Sluice recording, else returns NULL. */
 static FILE *open_recording(const char *path)
 {
     char magic[RECORDING_MAGIC_SIZE];
@@ -97,34 +97,34 @@ static FILE *open_recording(const char *path)
     return NULL;
 }
 
-static void say_summary(const struct play *play)
+static void print_summary(const struct play *play)
 {
-    double seconds = (double)(now_ns() - play->started) / 1e9;
+    double seconds = (double)(now_ns() - play->start_ns) / 1e9;
     progress_end();
     printf("played %" PRIu64 " frames, dropped %" PRIu64 ", %.1f fps\n", play->committed,
            play->dropped,
            seconds > 0 && play->committed ? (double)(play->committed - 1) / seconds : 0);
 }
 
-static int run(const struct command *command, int argc, char **argv)
+static int play_run(const struct command *command, int argc, char **argv)
 {
     struct play play = { .command = command->name, .format = SLUICE_PIXEL_RGBA };
     struct args args;
     int option;
     args_begin(&args, command, argc, argv);
     while ((option = args_next(&args)) >= 0)
-        if (!take_option(&play, &args, option))
+        if (!parse_option(&play, &args, option))
             return EXIT_USAGE;
     if (option != ARGS_END)
         return option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
     play.source = args.rest[0];
     play.channel = args.rest[1];
     if (is_cipd(play.channel) && (play.wait || play.readers)) {
-        say_error(command->name, "readers of a cipd: channel tell nothing: there is no --wait and no --readers.");
+        say_error(command->name, "--wait and --readers do not work with a cipd: channel, whose readers are unknown.");
         return EXIT_USAGE;
     }
     if (is_cipd(play.channel) && !play.device)
-        play.device = "cuda:0"; /* such a channel is on a GPU */
+        play.device = "cuda:0"; /* cipd: channels are on GPUs only */
 
     stop_on_signals();
     FILE *file = open_recording(play.source);
@@ -132,8 +132,8 @@ static int run(const struct command *command, int argc, char **argv)
     if (file)
         fclose(file);
     if (play.writer) {
-        if (play.started && !play.quiet)
-            say_summary(&play);
+        if (play.start_ns && !play.quiet)
+            print_summary(&play);
         upload_close(&play.upload);
         sluice_writer_close(&play.writer);
     }
@@ -144,19 +144,19 @@ const struct command play_command = {
     .name = "play",
     .arguments = "FILE|DEVICE|test CHANNEL",
     .summary = "play a file, a camera or a test picture into a channel",
-    .details = "FILE is a Sluice recording, played with its own timing, formats and metadata, or\n"
-               "anything that ffmpeg reads (also rtsp:// and the like). DEVICE is a camera,\n"
-               "/dev/video0. 'test' is a moving picture. Pixels are decoded straight into the\n"
-               "channel's slots, or on a GPU into pinned memory that it copies. Ctrl-C ends it.\n",
+    .details = "FILE is a Sluice recording, played with its recorded timing, formats and metadata, or\n"
+               "anything that ffmpeg reads, including URLs such as rtsp://. DEVICE is a camera, such as\n"
+               "/dev/video0. 'test' is a moving picture. Pixels are decoded directly into the channel's\n"
+               "slots, or for a GPU into pinned memory. Ctrl-C stops.\n",
     .examples =
         "  sluice play test camera                       moving picture, 1280x720, 30 fps\n"
-        "  sluice play clip.mp4 camera --loop            a clip, for ever\n"
+        "  sluice play clip.mp4 camera --loop            a clip, repeated\n"
         "  sluice play clip.mp4 camera --size 640x360 --format nv12\n"
         "  sluice play /dev/video0 camera --size 1280x720\n"
         "  sluice play clip.mp4 camera --device cuda:0   frames in a GPU's memory\n"
-        "  sluice play take.slr camera --fps max --wait  every frame of a recording, at once\n",
+        "  sluice play take.slr camera --fps max --wait  a recording as fast as possible\n",
     .options = options,
     .min_arguments = 2,
     .max_arguments = 2,
-    .run = run,
+    .run = play_run,
 };

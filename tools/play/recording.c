@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Playing a Sluice recording: the frames that were recorded, with their shapes, timing and
- * metadata.
+ * Playing a Sluice recording: its frames, with their shapes, timing and metadata.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,12 +13,12 @@
 
 struct replay {
     struct recording recording;
-    uint64_t frames;             /* of this pass */
-    int64_t last_ns;             /* when the frame before this was committed */
-    int64_t step_ns;             /* between the two before this */
-    int64_t due_ns;              /* of this one, from the first, over all passes */
-    struct sluice_format format; /* that the channel has now */
-    uint8_t *buffer;             /* data whose layout here is not the recorded one */
+    uint64_t frames;             /* played in this pass */
+    int64_t last_ns;             /* recorded commit time of the last frame */
+    int64_t step_ns;             /* time between the last two frames */
+    int64_t due_ns;              /* when this frame is due, from the first frame of the first pass */
+    struct sluice_format format; /* of the channel */
+    uint8_t *buffer;             /* an array whose layout in the slot differs from the recorded one */
     uint64_t buffer_size;
 };
 
@@ -35,8 +34,8 @@ static int use_format(struct play *play, struct replay *replay, const struct slu
     return result ? say_result(play->command, result, NULL) : EXIT_DONE;
 }
 
-/* A frame that outgrew the format: its own shapes become the format. */
-static int outgrow(struct play *play, struct replay *replay)
+/* A frame that does not fit the format: its shapes become the new format. */
+static int grow_format(struct play *play, struct replay *replay)
 {
     const struct recording_frame *recorded = &replay->recording.frame;
     struct sluice_format format = replay->recording.format;
@@ -49,7 +48,7 @@ static int outgrow(struct play *play, struct replay *replay)
     return use_format(play, replay, &format);
 }
 
-static int shape_arrays(struct play *play, struct sluice_frame *frame,
+static int reshape_arrays(struct play *play, struct sluice_frame *frame,
                         const struct recording_frame *recorded)
 {
     int result = SLUICE_OK;
@@ -74,8 +73,8 @@ static bool same_content(const struct sluice_array *a, const struct sluice_array
            a->image.height == b->image.height && a->image.plane_count == b->image.plane_count;
 }
 
-/* Reads one array's data into the slot, by way of a buffer only if layouts differ. */
-static enum recording_block take_array(struct play *play, struct replay *replay,
+/* Reads one array into the slot, through a buffer if the layouts differ. */
+static enum recording_block read_array(struct play *play, struct replay *replay,
                                        struct sluice_frame *frame)
 {
     struct recording *recording = &replay->recording;
@@ -89,7 +88,7 @@ static enum recording_block take_array(struct play *play, struct replay *replay,
     if (replay->buffer_size < from.nbytes) {
         uint8_t *buffer = realloc(replay->buffer, from.nbytes);
         if (!buffer) {
-            recording->problem = "there is no memory for a frame";
+            recording->problem = "out of memory for a frame";
             return RECORDING_BAD;
         }
         replay->buffer = buffer;
@@ -107,29 +106,29 @@ static enum recording_block take_array(struct play *play, struct replay *replay,
 static void set_due(struct play *play, struct replay *replay)
 {
     const struct recording_frame *recorded = &replay->recording.frame;
-    /* Times of a file may be any numbers. */
+    /* Unsigned: the times in a file may be any numbers. */
     int64_t step = replay->frames ? (int64_t)((uint64_t)recorded->commit_ns - (uint64_t)replay->last_ns) : replay->step_ns;
-    /* A recording over two boots may jump; whatever it says, no pause is longer than a minute. */
+    /* A recording across a reboot jumps in time. */
     if (step < 0 || step > 60 * SLUICE_S)
         step = 0;
     if (play->fps > 0)
         step = (int64_t)(1e9 / play->fps);
-    if (play->started)
+    if (play->start_ns)
         replay->due_ns += step;
     replay->step_ns = step;
     replay->last_ns = recorded->commit_ns;
 }
 
-/* Fills and publishes one frame. *state says what the file had for it. */
+/* Fills and publishes one frame; *state tells if the file had all of its data. */
 static int replay_frame(struct play *play, struct replay *replay, enum recording_block *state)
 {
     const struct recording_frame *recorded = &replay->recording.frame;
     struct sluice_frame frame;
     set_due(play, replay);
     int result = play_begin(play, &frame);
-    if (result == SLUICE_OK && shape_arrays(play, &frame, recorded) != SLUICE_OK) {
+    if (result == SLUICE_OK && reshape_arrays(play, &frame, recorded) != SLUICE_OK) {
         upload_cancel(&play->upload, &frame);
-        if (outgrow(play, replay) != EXIT_DONE)
+        if (grow_format(play, replay) != EXIT_DONE)
             return EXIT_FAILED;
         result = play_begin(play, &frame);
     }
@@ -140,7 +139,7 @@ static int replay_frame(struct play *play, struct replay *replay, enum recording
         return EXIT_DONE;
     }
     while (*state == RECORDING_FRAME && replay->recording.data_next < recorded->array_count)
-        *state = take_array(play, replay, &frame);
+        *state = read_array(play, replay, &frame);
     if (*state != RECORDING_FRAME) {
         upload_cancel(&play->upload, &frame);
         return EXIT_DONE;
@@ -153,7 +152,7 @@ static int replay_frame(struct play *play, struct replay *replay, enum recording
     return play_commit(play, &frame);
 }
 
-/* One pass over the file. *state says how it ended. */
+/* Plays the file once; *state tells how it ended. */
 static int play_pass(struct play *play, struct replay *replay, FILE *file,
                      enum recording_block *state)
 {
@@ -166,7 +165,7 @@ static int play_pass(struct play *play, struct replay *replay, FILE *file,
         if (*state == RECORDING_FORMAT)
             code = use_format(play, replay, &replay->recording.format);
         else if (*state == RECORDING_FRAME && !play->writer) {
-            replay->recording.problem = "a frame comes before any format";
+            replay->recording.problem = "a frame precedes the first format";
             *state = RECORDING_BAD;
         } else if (*state == RECORDING_FRAME) {
             code = replay_frame(play, replay, state);
@@ -182,7 +181,7 @@ int play_recording(struct play *play, FILE *file)
     enum recording_block state = RECORDING_END;
     int code = EXIT_DONE;
     if (!replay) {
-        say_error(play->command, "there is no memory to read %s.", play->source);
+        say_error(play->command, "out of memory.");
         return EXIT_FAILED;
     }
     do {
@@ -191,12 +190,12 @@ int play_recording(struct play *play, FILE *file)
     } while (play->loop && code == EXIT_DONE && replay->frames && state != RECORDING_BAD &&
              !play_is_done(play));
     if (code == EXIT_DONE && state == RECORDING_BAD) {
-        say_error(play->command, "%s: %s, near byte %" PRIu64 "; the frames before it were played.",
+        say_error(play->command, "%s: %s, near byte %" PRIu64 "; the frames before were played.",
                   play->source, replay->recording.problem, replay->recording.at);
         code = EXIT_FAILED;
     } else if (code == EXIT_DONE && state == RECORDING_CUT) {
         say_error(play->command,
-                  "%s was cut short after %" PRIu64 " whole frames, which were played.",
+                  "%s is cut short; its %" PRIu64 " whole frames were played.",
                   play->source, replay->frames);
     }
     free(replay->buffer);

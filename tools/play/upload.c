@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames made by the CPU, for channels in host memory and on GPUs.
+ * Frames made by the CPU, in host memory and for GPUs.
  */
 #include "upload.h"
 
 #include <string.h>
 
-#define PATIENCE (10 * SLUICE_S) /* for the copy of the frame before */
-#define ALIGNED  512
+#define COPY_TIMEOUT (10 * SLUICE_S)
+#define ALIGNMENT    512
 
 int upload_open(struct upload *upload, sluice_writer *writer, const char *device)
 {
     *upload = (struct upload){ .writer = writer };
-    upload->away = device && strcmp(device, "host") != 0;
-    return upload->away ? sluice_device_open(&upload->device, device) : SLUICE_OK;
+    upload->on_gpu = device && strcmp(device, "host") != 0;
+    return upload->on_gpu ? sluice_device_open(&upload->device, device) : SLUICE_OK;
 }
 
 /* ---- on a GPU ---- */
 
-/* The frame before this one has left the memory. */
+/* The memory can be reused once the last frame was copied out of it. */
 static int wait_for_copy(struct upload *upload)
 {
     if (!upload->ticket.id)
         return SLUICE_OK;
-    int result = sluice_ticket_wait(upload->ticket, PATIENCE);
+    int result = sluice_ticket_wait(upload->ticket, COPY_TIMEOUT);
     if (result == SLUICE_OK)
         upload->ticket.id = 0;
     return result == SLUICE_TIMEOUT ? SLUICE_E_DRIVER : result;
 }
 
-static int begin_away(struct upload *upload, struct sluice_frame *frame)
+static int begin_on_gpu(struct upload *upload, struct sluice_frame *frame)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
     int result = wait_for_copy(upload);
@@ -39,18 +39,18 @@ static int begin_away(struct upload *upload, struct sluice_frame *frame)
         return result;
     upload->count = format.array_count;
     memcpy(upload->arrays, format.arrays, sizeof upload->arrays);
-    upload->placed = false;
+    upload->laid_out = false;
     *frame = (struct sluice_frame){ .meta = upload->meta, .array_count = upload->count };
     return SLUICE_OK;
 }
 
-/* All arrays, one behind the other. */
-static int place(struct upload *upload)
+/* Points the arrays into the memory, one after the other; allocates more if needed. */
+static int lay_out(struct upload *upload)
 {
     uint64_t at[SLUICE_MAX_ARRAYS], size = 0;
     for (uint32_t i = 0; i < upload->count; i++) {
         at[i] = size;
-        size = (size + upload->arrays[i].nbytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+        size = (size + upload->arrays[i].nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
     if (upload->size < size) {
         void *memory = upload->memory;
@@ -66,11 +66,11 @@ static int place(struct upload *upload)
     }
     for (uint32_t i = 0; i < upload->count; i++)
         upload->arrays[i].data = upload->memory + at[i];
-    upload->placed = true;
+    upload->laid_out = true;
     return SLUICE_OK;
 }
 
-static struct sluice_array *find(struct upload *upload, const char *name)
+static struct sluice_array *find_array(struct upload *upload, const char *name)
 {
     for (uint32_t i = 0; i < upload->count; i++)
         if (strcmp(upload->arrays[i].name, name) == 0)
@@ -78,19 +78,19 @@ static struct sluice_array *find(struct upload *upload, const char *name)
     return NULL;
 }
 
-/* ---- both ---- */
+/* ---- in host memory and on a GPU ---- */
 
 int upload_begin(struct upload *upload, struct sluice_frame *frame)
 {
-    return upload->away ? begin_away(upload, frame)
+    return upload->on_gpu ? begin_on_gpu(upload, frame)
                        : sluice_writer_begin(upload->writer, SLUICE_DEFAULT, frame);
 }
 
 int upload_commit(struct upload *upload, struct sluice_frame *frame)
 {
-    if (!upload->away)
+    if (!upload->on_gpu)
         return sluice_writer_commit(upload->writer, frame, SLUICE_ON_CPU);
-    int result = upload->placed ? SLUICE_OK : place(upload);
+    int result = upload->laid_out ? SLUICE_OK : lay_out(upload);
     return result ? result
                   : sluice_writer_send_frame(upload->writer, frame, upload->arrays, upload->count,
                                              SLUICE_ON_CPU, &upload->ticket);
@@ -98,16 +98,16 @@ int upload_commit(struct upload *upload, struct sluice_frame *frame)
 
 void upload_cancel(struct upload *upload, struct sluice_frame *frame)
 {
-    if (!upload->away)
+    if (!upload->on_gpu)
         sluice_writer_cancel(upload->writer, frame, SLUICE_ON_CPU);
 }
 
 int upload_array_at(struct upload *upload, const struct sluice_frame *frame, uint32_t index,
                    struct sluice_array *array)
 {
-    if (!upload->away)
+    if (!upload->on_gpu)
         return sluice_frame_array_at(frame, index, array);
-    int result = upload->placed ? SLUICE_OK : place(upload);
+    int result = upload->laid_out ? SLUICE_OK : lay_out(upload);
     if (result == SLUICE_OK && index >= upload->count)
         result = SLUICE_E_NOT_FOUND;
     if (result == SLUICE_OK)
@@ -118,23 +118,23 @@ int upload_array_at(struct upload *upload, const struct sluice_frame *frame, uin
 int upload_array(struct upload *upload, const struct sluice_frame *frame, const char *name,
                 struct sluice_array *array)
 {
-    if (!upload->away)
+    if (!upload->on_gpu)
         return sluice_frame_array(frame, name, array);
-    const struct sluice_array *found = find(upload, name);
+    const struct sluice_array *found = find_array(upload, name);
     return found ? upload_array_at(upload, frame, (uint32_t)(found - upload->arrays), array)
                  : SLUICE_E_NOT_FOUND;
 }
 
 int upload_reshape(struct upload *upload, struct sluice_frame *frame, const struct sluice_array *want)
 {
-    struct sluice_array have, *mine = find(upload, want->name);
+    struct sluice_array have, *mine = find_array(upload, want->name);
     size_t shape = (size_t)want->ndim * sizeof want->shape[0];
-    if (upload->away) {
+    if (upload->on_gpu) {
         if (!mine)
             return SLUICE_E_NOT_FOUND;
         *mine = *want;
         mine->read_only = 0;
-        upload->placed = false;
+        upload->laid_out = false;
         return SLUICE_OK;
     }
     int result = sluice_frame_array(frame, want->name, &have);
@@ -148,7 +148,7 @@ int upload_reshape(struct upload *upload, struct sluice_frame *frame, const stru
 void upload_close(struct upload *upload)
 {
     void *memory = upload->memory;
-    if (upload->away)
+    if (upload->on_gpu)
         (void)wait_for_copy(upload);
     sluice_device_host_free(&memory);
     sluice_device_close(&upload->device);

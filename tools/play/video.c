@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Playing video: ffmpeg's frames are read from its pipe straight into slots.
+ * Playing video: frames are read from ffmpeg's pipe directly into slots.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,10 +14,10 @@
 
 struct video {
     struct media_source source;
-    struct child ffmpeg;    /* if it is there */
-    struct pattern pattern; /* else */
-    uint8_t *spare;         /* a frame that has to be dropped is read into this */
-    double rate;            /* frames a second, or 0 for as they come */
+    struct child ffmpeg;
+    struct pattern pattern; /* used without ffmpeg */
+    uint8_t *discard;       /* memory that dropped frames are read into */
+    double rate;            /* frames per second */
     uint64_t index;
 };
 
@@ -45,7 +45,7 @@ static int choose_source(struct play *play, struct video *video)
     if (source->kind == MEDIA_TEST && !play->own_pattern && !child_find("ffmpeg", NULL, 0))
         play->own_pattern = true;
     if (play->own_pattern && source->kind != MEDIA_TEST) {
-        say_error(play->command, "--pattern goes with 'test', not with %s.", play->source);
+        say_error(play->command, "--pattern works with 'test' only, not with %s.", play->source);
         return EXIT_USAGE;
     }
     return EXIT_DONE;
@@ -64,8 +64,8 @@ static int open_channel(struct play *play, const struct media_source *source)
     return play_open(play, &format);
 }
 
-/* Fills an image; false at the source's end. */
-static bool fill(struct play *play, struct video *video, const struct sluice_array *image)
+/* False at the end of the source. */
+static bool fill_image(struct play *play, struct video *video, const struct sluice_array *image)
 {
     if (!play->own_pattern)
         return child_read(&video->ffmpeg, image->data, image->nbytes) == image->nbytes;
@@ -75,14 +75,14 @@ static bool fill(struct play *play, struct video *video, const struct sluice_arr
     return true;
 }
 
-/* A frame that found no slot still has to leave the pipe. */
-static bool pass(struct play *play, struct video *video, uint64_t nbytes)
+/* Reads a dropped frame out of the pipe. */
+static bool skip_image(struct play *play, struct video *video, uint64_t nbytes)
 {
     if (play->own_pattern)
         return true;
-    if (!video->spare)
-        video->spare = malloc(nbytes);
-    return video->spare && child_read(&video->ffmpeg, video->spare, nbytes) == nbytes;
+    if (!video->discard)
+        video->discard = malloc(nbytes);
+    return video->discard && child_read(&video->ffmpeg, video->discard, nbytes) == nbytes;
 }
 
 static void put_meta(struct play *play, struct sluice_frame *frame, uint64_t index,
@@ -98,8 +98,8 @@ static void put_meta(struct play *play, struct sluice_frame *frame, uint64_t ind
     frame->meta_size = (uint32_t)size;
 }
 
-/* Plays one frame. Returns an exit code; *end is set at the source's end. */
-static int play_one(struct play *play, struct video *video, uint64_t nbytes, bool *end)
+/* Plays one frame. Returns an exit code; sets *end at the end of the source. */
+static int play_frame(struct play *play, struct video *video, uint64_t nbytes, bool *end)
 {
     struct sluice_frame frame;
     struct sluice_array image;
@@ -108,10 +108,10 @@ static int play_one(struct play *play, struct video *video, uint64_t nbytes, boo
     if (result < 0)
         return say_result(play->command, result, NULL);
     if (result == SLUICE_NO_SLOT) {
-        *end = stop_asked() || !pass(play, video, nbytes);
+        *end = stop_asked() || !skip_image(play, video, nbytes);
     } else {
         result = upload_array(&play->upload, &frame, "image", &image);
-        *end = result != SLUICE_OK || !fill(play, video, &image);
+        *end = result != SLUICE_OK || !fill_image(play, video, &image);
         if (*end)
             upload_cancel(&play->upload, &frame);
         if (result)
@@ -121,8 +121,8 @@ static int play_one(struct play *play, struct video *video, uint64_t nbytes, boo
         return EXIT_DONE;
     if (video->source.kind != MEDIA_DEVICE)
         play_pace(play, due);
-    else if (play->started == 0)
-        play->started = now_ns();
+    else if (play->start_ns == 0)
+        play->start_ns = now_ns();
     if (result == SLUICE_OK) {
         put_meta(play, &frame, video->index,
                  (int64_t)((double)video->index / video->source.fps * 1e9));
@@ -134,20 +134,19 @@ static int play_one(struct play *play, struct video *video, uint64_t nbytes, boo
     return EXIT_DONE;
 }
 
-/* The source has ended: did ffmpeg like that? */
+/* At the end of the source: ffmpeg may have failed. */
 static int end_ffmpeg(struct play *play, struct video *video)
 {
-    char words[256];
-    bool early = stop_asked() || play_is_done(play);
-    if (early) {
+    char reason[256];
+    if (stop_asked() || play_is_done(play)) {
         child_kill(&video->ffmpeg);
         return EXIT_DONE;
     }
-    bool well = child_finish(&video->ffmpeg, 5 * SLUICE_S);
-    child_last_line(&video->ffmpeg, words, sizeof words);
-    if (!well || (play->committed + play->dropped == 0)) {
-        say_error(play->command, "ffmpeg could not decode %s%s%s", play->source,
-                  words[0] ? ": " : ".", words);
+    bool success = child_finish(&video->ffmpeg, 5 * SLUICE_S);
+    child_last_line(&video->ffmpeg, reason, sizeof reason);
+    if (!success || play->committed + play->dropped == 0) {
+        say_error(play->command, "ffmpeg cannot decode %s%s%s", play->source,
+                  reason[0] ? ": " : ".", reason);
         return EXIT_FAILED;
     }
     return EXIT_DONE;
@@ -160,7 +159,7 @@ int play_video(struct play *play)
     bool end = false;
     int code = choose_source(play, &video);
     if (code == EXIT_FAILED && stop_asked())
-        return EXIT_DONE; /* asked to end while the file was looked at */
+        return EXIT_DONE; /* a signal interrupted ffprobe */
     if (code == EXIT_DONE)
         code = open_channel(play, &video.source);
     if (code != EXIT_DONE)
@@ -169,13 +168,13 @@ int play_video(struct play *play)
     if (!play->own_pattern && !media_decode(&video.source, &video.ffmpeg, play->command))
         code = EXIT_FAILED;
     while (code == EXIT_DONE && !end && !play_is_done(play))
-        code = play_one(play, &video, format.arrays[0].nbytes, &end);
+        code = play_frame(play, &video, format.arrays[0].nbytes, &end);
     if (!play->own_pattern && video.ffmpeg.name) {
         int ended = code == EXIT_DONE ? end_ffmpeg(play, &video) : EXIT_DONE;
         child_kill(&video.ffmpeg);
         code = code ? code : ended;
     }
     pattern_close(&video.pattern);
-    free(video.spare);
+    free(video.discard);
     return code;
 }

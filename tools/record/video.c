@@ -38,14 +38,14 @@ void record_measure_rate(struct record *record)
     if (record->sink.fps > 0)
         return;
     record->sink.fps = DEFAULT_RATE;
-    while (sluice_channel_info(record->channel, WRITER_PATIENCE, &before, NULL, 0) != SLUICE_OK) {
+    while (sluice_channel_info(record->channel, WRITER_TIMEOUT, &before, NULL, 0) != SLUICE_OK) {
         if (now_ns() >= end || stop_asked())
             return;
         progress("waiting for the channel '%s'", record->channel);
         sleep_until(now_ns() + POLL_INTERVAL);
     }
     sleep_until(now_ns() + MEASURE_TIME);
-    if (sluice_channel_info(record->channel, WRITER_PATIENCE, &after, NULL, 0) != SLUICE_OK ||
+    if (sluice_channel_info(record->channel, WRITER_TIMEOUT, &after, NULL, 0) != SLUICE_OK ||
         after.session != before.session || after.committed <= before.committed)
         return;
     double seconds = (double)(after.last_commit_ns - before.last_commit_ns) / 1e9;

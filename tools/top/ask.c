@@ -136,7 +136,7 @@ static void ask(struct top *top, struct top_channel *channel, const atomic_bool 
         if (is_cipd(channel->entry.name))
             result = cipd_channel_info(channel->entry.name, ASK_TIME, &info, reason, sizeof reason);
         else if ((result = query_channel(channel->entry.name, channel->entry.pid,
-                                       now_ns() + (channel->silent ? ASK_TIME : WRITER_PATIENCE), stop, &info, readers,
+                                       now_ns() + (channel->silent ? ASK_TIME : WRITER_TIMEOUT), stop, &info, readers,
                                        SLUICE_MAX_READERS)))
             snprintf(reason, sizeof reason, "%s", sluice_last_error());
         int64_t gap = SLUICE_S << (channel->silent < 4 ? channel->silent : 4);
