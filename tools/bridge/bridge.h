@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice bridge: what its two halves share, taking frames from one channel and handing them on to another.
+ * sluice bridge: the state shared by its two halves, reading FROM and writing TO.
  */
 #ifndef TOOLS_BRIDGE_H
 #define TOOLS_BRIDGE_H
@@ -15,10 +15,11 @@
 struct bridge {
     const char *command; /* for messages */
     const char *from, *to, *array;
-    const char *device; /* that TO is on; NULL: as FROM */
-    const char *from_device; /* that FROM is read on; NULL: as it says */
-    uint64_t limit;     /* frames; 0: all */
-    int64_t seconds_ns, timeout_ns;
+    const char *device;      /* of TO; NULL: FROM's */
+    const char *from_device; /* that FROM is read on; NULL: its own */
+    uint32_t max_frames;     /* 0: no limit */
+    int64_t duration_ns;     /* 0: no limit */
+    int64_t open_timeout_ns; /* negative: no limit */
     uint32_t depth, every, slots, undeclared;
     bool newest, wait, once, close, stats, quiet;
 
@@ -26,27 +27,27 @@ struct bridge {
     struct sluice_cipd_writer_params to_params;
 
     sluice_reader *reader;
-    sluice_writer *writer; /* NULL until the first frame has told what it must be, and while TO is closed */
-    char on[64];           /* the device that TO is on, once it was opened */
+    sluice_writer *writer; /* NULL until the first frame arrives, and while TO is closed */
+    char to_device[64];    /* set when TO is opened */
     struct readback readback;
-    struct sluice_format format; /* that TO has */
-    bool refused;                /* TO cannot carry what FROM has now; that was said */
+    struct sluice_format format; /* of TO */
+    bool refused;                /* TO cannot have FROM's current format; reported */
 
     int64_t end_ns;
-    uint32_t to_skip; /* frames of a cipd: FROM until the next one that is handed on, by --every */
+    uint32_t to_skip; /* frames of a cipd: FROM to skip until the next one, by --every */
     uint64_t frames, missed, dropped, lost, session;
     unsigned sessions;
-    int64_t delay_ns; /* from commit to commit, of all frames since the last line */
-    uint64_t delays;
+    int64_t delay_ns; /* sum of the times from commit to commit, since the last line of --stats */
+    uint64_t delays;  /* number of them */
 };
 
-/* Hands one frame on: opens or reformats TO as it wants. Returns an exit code. */
+/* Sends one frame to TO, and opens or reformats TO as the frame needs. Returns an exit code. */
 int bridge_send(struct bridge *bridge, const struct sluice_frame *frame);
 
-/* Ends TO, if it is open. */
+/* Closes TO, if it is open. */
 void bridge_close_output(struct bridge *bridge);
 
-/* A line about what has changed, unless it is to be quiet. */
+/* Prints a message about a change, unless --quiet. */
 void bridge_note(const struct bridge *bridge, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

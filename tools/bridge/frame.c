@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One frame from one channel into another, wherever the two are: TO takes the form that the frame has, then
- * the frame is sent.
+ * Forwards one frame, from any device to any other: gives TO the frame's format, then sends the frame.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -13,8 +12,8 @@
 #include "../common/term.h"
 #include "bridge.h"
 
-#define PATIENCE (10 * SLUICE_S)  /* with the GPU that copies a frame, until it is said that it does not */
-#define SLICE    (100 * SLUICE_MS) /* of waiting for a slot or a copy, so that a stop is seen */
+#define COPY_WARN_TIME (10 * SLUICE_S)   /* a copy that takes longer is reported */
+#define WAIT_SLICE     (100 * SLUICE_MS) /* how long a signal to stop may go unnoticed */
 
 void bridge_note(const struct bridge *bridge, const char *format, ...)
 {
@@ -28,29 +27,29 @@ void bridge_note(const struct bridge *bridge, const char *format, ...)
     say_error(bridge->command, "%s", text);
 }
 
-/* The arrays of one frame that go on: all, the one that was asked for, or the one that the protocol has room for. */
-struct load {
+/* The arrays to forward: all, the one of --array, or the only one that cuda-link's protocol supports. */
+struct payload {
     struct sluice_array arrays[SLUICE_MAX_ARRAYS];
     uint32_t count;
 };
 
-/* Says what is wrong; returns an exit code. */
-static int choose(struct bridge *bridge, const struct sluice_frame *frame, struct load *load)
+/* Prints what is wrong; returns an exit code. */
+static int select_payload(struct bridge *bridge, const struct sluice_frame *frame, struct payload *payload)
 {
     if (bridge->array || bridge->to_cipd) {
-        load->count = 1;
-        return select_array(bridge->command, frame, bridge->array, &load->arrays[0]);
+        payload->count = 1;
+        return select_array(bridge->command, frame, bridge->array, &payload->arrays[0]);
     }
     for (uint32_t i = 0; i < frame->array_count; i++) {
-        int result = sluice_frame_array_at(frame, i, &load->arrays[i]);
+        int result = sluice_frame_array_at(frame, i, &payload->arrays[i]);
         if (result)
             return say_result(bridge->command, result, NULL);
     }
-    load->count = frame->array_count;
+    payload->count = frame->array_count;
     return EXIT_DONE;
 }
 
-/* ---- the form of TO ---- */
+/* ---- the format of TO ---- */
 
 static bool same_kind(const struct sluice_array *a, const struct sluice_array *b)
 {
@@ -65,18 +64,18 @@ static bool same_shape(const struct sluice_array *a, const struct sluice_array *
     return memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof a->shape[0]) == 0;
 }
 
-/* Has the format these arrays, and room for them? A frame of cuda-link's protocol has the channel's one shape. */
-static bool has_room(const struct bridge *bridge, const struct sluice_format *format, const struct load *load)
+/* True if frames of this format can have these arrays. In cuda-link's protocol all frames have the same shape. */
+static bool format_fits(const struct bridge *bridge, const struct sluice_format *format, const struct payload *payload)
 {
-    bool fits = format->array_count == load->count;
-    for (uint32_t i = 0; fits && i < load->count; i++)
-        fits = same_kind(&format->arrays[i], &load->arrays[i]) &&
-               format->arrays[i].nbytes >= load->arrays[i].nbytes &&
-               (!bridge->to_cipd || same_shape(&format->arrays[i], &load->arrays[i]));
+    bool fits = format->array_count == payload->count;
+    for (uint32_t i = 0; fits && i < payload->count; i++)
+        fits = same_kind(&format->arrays[i], &payload->arrays[i]) &&
+               format->arrays[i].nbytes >= payload->arrays[i].nbytes &&
+               (!bridge->to_cipd || same_shape(&format->arrays[i], &payload->arrays[i]));
     return fits;
 }
 
-/* The same array with rows that follow each other, as cuda-link's protocol has them. */
+/* Removes the padding between rows, which cuda-link's protocol does not support. */
 static int make_dense(struct sluice_array *array)
 {
     struct sluice_format dense = SLUICE_FORMAT_INIT;
@@ -93,9 +92,8 @@ static int make_dense(struct sluice_array *array)
     return SLUICE_OK;
 }
 
-/* The format that FROM has now, if it is the frame's; a frame may be older than that. Else what the frame
- * itself takes. */
-static int want_format(struct bridge *bridge, const struct load *load, struct sluice_format *want)
+/* FROM's current format if the frame fits it, else one made from the frame itself, which may be older. */
+static int choose_format(struct bridge *bridge, const struct payload *payload, struct sluice_format *want)
 {
     int found;
     if (!bridge->to_cipd && sluice_reader_format(bridge->reader, want) == SLUICE_OK) {
@@ -103,34 +101,33 @@ static int want_format(struct bridge *bridge, const struct load *load, struct sl
             want->arrays[0] = want->arrays[found];
             want->array_count = 1;
         }
-        if (has_room(bridge, want, load))
+        if (format_fits(bridge, want, payload))
             return SLUICE_OK;
     }
     *want = (struct sluice_format)SLUICE_FORMAT_INIT;
-    want->array_count = load->count;
-    memcpy(want->arrays, load->arrays, load->count * sizeof load->arrays[0]);
+    want->array_count = payload->count;
+    memcpy(want->arrays, payload->arrays, payload->count * sizeof payload->arrays[0]);
     return bridge->to_cipd ? make_dense(&want->arrays[0]) : SLUICE_OK;
 }
 
-static int open_to(struct bridge *bridge, const struct sluice_format *format, const char *device)
+static int open_output(struct bridge *bridge, const struct sluice_format *format, const char *device)
 {
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
     if (bridge->to_cipd && strcmp(device, "host") == 0)
         device = "cuda:0";
-    snprintf(bridge->on, sizeof bridge->on, "%s", bridge->device ? bridge->device : device);
+    snprintf(bridge->to_device, sizeof bridge->to_device, "%s", bridge->device ? bridge->device : device);
     params.name = bridge->to;
-    params.device = bridge->on;
+    params.device = bridge->to_device;
     params.format = format;
     params.slots = bridge->slots;
     params.policy = bridge->wait ? SLUICE_WAIT : SLUICE_DROP;
-    params.wait_ns = bridge->to_cipd ? 0 : SLICE;
+    params.wait_ns = bridge->to_cipd ? 0 : WAIT_SLICE;
     params.cipd = bridge->to_cipd ? &bridge->to_params : NULL;
     return sluice_writer_open(&bridge->writer, &params);
 }
 
-/* From one of cuda-link's channels to another what its flags say goes over, too. Returns true if that is something
- * else than TO was opened with. */
-static bool keep_flags(struct bridge *bridge)
+/* Copies the flags from one cipd: channel to another. True if they differ from those TO was opened with. */
+static bool copy_cipd_flags(struct bridge *bridge)
 {
     struct sluice_cipd_info info = { .size = sizeof info };
     if (!bridge->from_cipd || !bridge->to_cipd || sluice_cipd_reader_info(bridge->reader, &info) != SLUICE_OK)
@@ -140,58 +137,58 @@ static bool keep_flags(struct bridge *bridge)
     return changed;
 }
 
-/* Makes TO what the frame needs. Returns what the library says. */
-static int follow_format(struct bridge *bridge, const struct sluice_frame *frame, const struct load *load,
+/* Opens or reformats TO for the frame. Returns a result of the library. */
+static int update_output(struct bridge *bridge, const struct sluice_frame *frame, const struct payload *payload,
                          const char *device)
 {
     struct sluice_format want = SLUICE_FORMAT_INIT;
     bool changed = frame->flags & (SLUICE_FRAME_NEW_FORMAT | SLUICE_FRAME_NEW_SESSION);
     char text[FORMAT_TEXT];
     int result;
-    if (bridge->writer && !changed && !bridge->refused && has_room(bridge, &bridge->format, load))
+    if (bridge->writer && !changed && !bridge->refused && format_fits(bridge, &bridge->format, payload))
         return SLUICE_OK;
-    if ((result = want_format(bridge, load, &want)) != 0)
+    if ((result = choose_format(bridge, payload, &want)) != 0)
         return result;
     for (uint32_t i = 0; i < want.array_count; i++) {
         want.arrays[i].data = NULL;
         want.arrays[i].offset = 0;
         want.arrays[i].read_only = 0;
     }
-    bool flags = keep_flags(bridge);
-    if (bridge->writer && !bridge->refused && !flags && same_format(&want, &bridge->format))
+    bool flags_changed = copy_cipd_flags(bridge);
+    if (bridge->writer && !bridge->refused && !flags_changed && same_format(&want, &bridge->format))
         return SLUICE_OK;
-    if (flags)
+    if (flags_changed)
         bridge_close_output(bridge);
     bool first = !bridge->writer;
-    result = first ? open_to(bridge, &want, device) : sluice_writer_reformat(bridge->writer, &want);
+    result = first ? open_output(bridge, &want, device) : sluice_writer_reformat(bridge->writer, &want);
     if (result)
         return result;
     bridge->format = want;
     bridge->refused = false;
-    bridge_note(bridge, "'%s' is %s %s on %s.", bridge->to, first ? "open:" : "now", text_format(text, &want),
-                bridge->on);
+    bridge_note(bridge, "'%s' %s %s on %s.", bridge->to, first ? "is open:" : "changed to", text_format(text, &want),
+                bridge->to_device);
     return SLUICE_OK;
 }
 
 /* ---- frames ---- */
 
-/* The frame is FROM's until it has been copied. TO has it by then, so that it is not given up while its GPU stands still.
- * SLUICE_TIMEOUT: the bridge is to end before that. */
-static int await_copy(const struct bridge *bridge, struct sluice_ticket ticket)
+/* Waits for the copy, during which the frame must not be released. TO already has the frame, so there is no time limit.
+ * SLUICE_TIMEOUT: the bridge ends first. */
+static int wait_for_copy(const struct bridge *bridge, struct sluice_ticket ticket)
 {
-    int64_t told_ns = now_ns() + PATIENCE;
+    int64_t warn_ns = now_ns() + COPY_WARN_TIME;
     int result;
-    while ((result = sluice_ticket_wait(ticket, SLICE)) == SLUICE_TIMEOUT && !stop_asked() && now_ns() < bridge->end_ns) {
-        if (now_ns() < told_ns)
+    while ((result = sluice_ticket_wait(ticket, WAIT_SLICE)) == SLUICE_TIMEOUT && !stop_asked() && now_ns() < bridge->end_ns) {
+        if (now_ns() < warn_ns)
             continue;
-        bridge_note(bridge, "%s has not copied a frame for %d s; waiting for it.", bridge->on, (int)(PATIENCE / SLUICE_S));
-        told_ns = INT64_MAX;
+        bridge_note(bridge, "%s has been copying a frame for %d s; still waiting.", bridge->to_device, (int)(COPY_WARN_TIME / SLUICE_S));
+        warn_ns = INT64_MAX;
     }
     return result;
 }
 
-/* Sends the frame with its times and metadata. Returns 0, or SLUICE_NO_SLOT if it was dropped. */
-static int send(struct bridge *bridge, const struct sluice_frame *frame, const struct load *load)
+/* Sends the frame with its times and metadata. Returns a result of the library; SLUICE_NO_SLOT: it was dropped. */
+static int send_payload(struct bridge *bridge, const struct sluice_frame *frame, const struct payload *payload)
 {
     struct sluice_ticket ticket = { 0 };
     int result;
@@ -202,38 +199,37 @@ static int send(struct bridge *bridge, const struct sluice_frame *frame, const s
                                      .capture_clock = frame->capture_clock,
                                      .meta = frame->meta,
                                      .meta_size = frame->meta_size };
-        result = sluice_writer_send_frame(bridge->writer, &sent, load->arrays, load->count, SLUICE_ON_CPU, &ticket);
+        result = sluice_writer_send_frame(bridge->writer, &sent, payload->arrays, payload->count, SLUICE_ON_CPU, &ticket);
     } while (result == SLUICE_NO_SLOT && bridge->wait && !stop_asked());
-    return result == SLUICE_OK && ticket.id ? await_copy(bridge, ticket) : result;
+    return result == SLUICE_OK && ticket.id ? wait_for_copy(bridge, ticket) : result;
 }
 
-static int copy(struct bridge *bridge, const struct sluice_frame *frame, struct load *load, const char *device)
+static int copy_frame(struct bridge *bridge, const struct sluice_frame *frame, struct payload *payload, const char *device)
 {
-    if (strcmp(bridge->on, "host") == 0 && strcmp(device, "host") != 0) {
+    if (strcmp(bridge->to_device, "host") == 0 && strcmp(device, "host") != 0) {
         int result = readback_fetch(&bridge->readback, bridge->reader, frame);
         if (result)
             return result;
-        for (uint32_t i = 0; i < load->count; i++)
-            readback_map(&bridge->readback, &load->arrays[i]);
+        for (uint32_t i = 0; i < payload->count; i++)
+            readback_map(&bridge->readback, &payload->arrays[i]);
     }
-    return send(bridge, frame, load);
+    return send_payload(bridge, frame, payload);
 }
 
-/* TO cannot be made what FROM is now: at first that ends the bridge, later FROM may change again. */
-static int refuse(struct bridge *bridge, int result)
+/* TO cannot have FROM's format: this ends the bridge at first, but later FROM may change again. */
+static int refuse_format(struct bridge *bridge, int result)
 {
     if (!bridge->frames)
         return say_result(bridge->command, result, NULL);
     if (!bridge->refused)
-        say_error(bridge->command, "%s Its frames are dropped until '%s' changes again.", sluice_last_error(),
+        say_error(bridge->command, "%s Dropping frames until '%s' changes.", sluice_last_error(),
                   bridge->from);
     bridge->refused = true;
     bridge->dropped++;
     return EXIT_DONE;
 }
 
-/* The frame was its writer's again before it was copied, its session has ended, or no GPU has copied it in time: the next one
- * may be whole. */
+/* The frame was overwritten before it was copied, its session ended, or the bridge ends before the copy. */
 static bool is_lost(int result)
 {
     return result == SLUICE_E_LOST || result == SLUICE_E_STALE || result == SLUICE_AGAIN || result == SLUICE_TIMEOUT;
@@ -241,25 +237,25 @@ static bool is_lost(int result)
 
 int bridge_send(struct bridge *bridge, const struct sluice_frame *frame)
 {
-    struct load load;
+    struct payload payload;
     char device[64];
     int result = sluice_frame_device(frame, device, sizeof device);
     if (result)
         return say_result(bridge->command, result, NULL);
-    if (bridge->frames && bridge->array && (result = sluice_frame_array(frame, bridge->array, &load.arrays[0])) != 0)
-        return refuse(bridge, result);
-    int code = choose(bridge, frame, &load);
+    if (bridge->frames && bridge->array && (result = sluice_frame_array(frame, bridge->array, &payload.arrays[0])) != 0)
+        return refuse_format(bridge, result);
+    int code = select_payload(bridge, frame, &payload);
     if (code != EXIT_DONE)
         return code;
-    result = follow_format(bridge, frame, &load, device);
-    if (result == SLUICE_E_BUSY) { /* readers of TO hold too many formats before */
+    result = update_output(bridge, frame, &payload, device);
+    if (result == SLUICE_E_BUSY) { /* readers of TO still use too many older formats */
         bridge->dropped++;
         return EXIT_DONE;
     }
     if (result == SLUICE_E_FORMAT || result == SLUICE_E_UNSUPPORTED)
-        return refuse(bridge, result);
+        return refuse_format(bridge, result);
     if (result == SLUICE_OK)
-        result = copy(bridge, frame, &load, device);
+        result = copy_frame(bridge, frame, &payload, device);
     if (result == SLUICE_NO_SLOT || result == SLUICE_E_BUSY) {
         bridge->dropped++;
         return EXIT_DONE;
@@ -267,14 +263,14 @@ int bridge_send(struct bridge *bridge, const struct sluice_frame *frame)
     if (is_lost(result)) {
         bridge->lost++;
         if (!stop_asked())
-            bridge_note(bridge, "%s Going on.", sluice_last_error());
+            bridge_note(bridge, "%s Forwarding continues.", sluice_last_error());
         return EXIT_DONE;
     }
     if (result)
         return say_result(bridge->command, result, NULL);
     bridge->frames++;
     int64_t now = now_ns();
-    if (frame->commit_ns > 0 && frame->commit_ns <= now) { /* cuda-link's protocol may not say; and it is FROM's word */
+    if (frame->commit_ns > 0 && frame->commit_ns <= now) { /* unknown in cuda-link's protocol, and not to be trusted */
         bridge->delay_ns += now - frame->commit_ns;
         bridge->delays++;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice demo: three programs on two channels, two of which are killed on the way. This program
- * starts them, looks at each frame that comes out, and reports.
+ * sluice demo: runs three programs on two channels and kills two of them. This program starts them, checks each frame
+ * that comes out, and reports.
  *
  *     sluice play -> demo-in -> filter -> demo-out -> sluice record, and this program
  */
@@ -20,19 +20,19 @@
 #include "../common/readback.h"
 #include "../common/term.h"
 
-#define START_TIME (20 * SLUICE_S) /* for the first frame, and for frames to come back */
+#define START_TIMEOUT (20 * SLUICE_S) /* for the first frame, and for frames to come back */
 #define KILLS      2
 
 enum { CLIP, OUT, SECONDS, FPS, SIZE, DEVICE, FILTER_PATH };
 
 static const struct args_option options[] = {
     [CLIP] = { 'c', "clip", "FILE", "video to play; default: a test picture" },
-    [OUT] = { 'o', "out", "FOLDER", "for recording, sheet and histogram; default: demo-out" },
-    [SECONDS] = { 's', "seconds", "S", "how long, from the first frame; default 24" },
-    [FPS] = { 'r', "fps", "N", "frames a second; default 60" },
-    [SIZE] = { 0, "size", "WxH", "of the frames; default 640x360" },
-    [DEVICE] = { 'd', "device", "host|GPU", "where frames lie; default: cuda:0 if there is one" },
-    [FILTER_PATH] = { 0, "filter", "PROGRAM", "the program in the middle; default: the one built" },
+    [OUT] = { 'o', "out", "FOLDER", "folder for the results; default: demo-out" },
+    [SECONDS] = { 's', "seconds", "S", "duration from the first frame; default 24" },
+    [FPS] = { 'r', "fps", "N", "frames per second; default 60" },
+    [SIZE] = { 0, "size", "WxH", "size of the frames; default 640x360" },
+    [DEVICE] = { 'd', "device", "host|GPU", "memory of the frames; default: cuda:0 if there is one" },
+    [FILTER_PATH] = { 0, "filter", "PROGRAM", "the program in the middle; default: the built one" },
     { 0 },
 };
 
@@ -46,7 +46,7 @@ struct demo {
     struct sheet sheet;
     sluice_reader *reader;
     struct readback readback;
-    int64_t first_ns, last_ns; /* the first and the last frame seen */
+    int64_t first_ns, last_ns; /* when the first and the last frame arrived */
     uint64_t seen, index, filter_torn;
     int kills_done;
     bool waiting;      /* for frames to come back after a kill */
@@ -54,7 +54,7 @@ struct demo {
     bool failed;
 };
 
-/* The number behind a key in metadata, which `play` and the filter write as JSON. */
+/* The number that follows a key in the metadata, which `play` and the filter write as JSON. */
 static uint64_t meta_number(const char *meta, const char *key, int base)
 {
     const char *at = strstr(meta, key);
@@ -66,26 +66,26 @@ static bool on_gpu(const struct demo *demo)
     return strcmp(demo->device, "host") != 0;
 }
 
-/* The first GPU, if it can do all that channels need; else host memory, and why. */
+/* The first GPU if it supports channels, else host memory; prints why. */
 static const char *choose_device(void)
 {
     const uint32_t all = SLUICE_CAN_MAP | SLUICE_CAN_EXPORT | SLUICE_CAN_QUEUE_WORDS |
                          SLUICE_CAN_REGISTER | SLUICE_CAN_REGISTER_READ_ONLY;
     struct sluice_device_report gpu = { .size = sizeof gpu };
     if (sluice_device_probe(0, &gpu) != SLUICE_OK) {
-        printf("demo: in host memory, for no GPU can be used: %s\n", sluice_last_error());
+        printf("demo: using host memory: %s\n", sluice_last_error());
         return "host";
     }
     if ((gpu.can & all) != all || gpu.is & (SLUICE_IS_EXCLUSIVE | SLUICE_IS_CLOSED)) {
-        printf("demo: in host memory, for the %s lacks what channels need (sluice doctor)\n",
+        printf("demo: using host memory: the %s lacks features that channels need (see sluice doctor)\n",
                gpu.model);
         return "host";
     }
-    printf("demo: on the %s\n", gpu.model);
+    printf("demo: using the %s\n", gpu.model);
     return "cuda:0";
 }
 
-/* The filter stands beside this program's folder in the build folder, or where it was installed. */
+/* Looks for the filter in the build folder and in the installation. */
 static bool find_filter(struct demo *demo)
 {
     static const char *const places[] = { "/../examples/example-", "/" LIBEXEC "/example-" };
@@ -99,7 +99,7 @@ static bool find_filter(struct demo *demo)
     if (demo->filter[0] && access(demo->filter, X_OK) == 0)
         return true;
     say_error("demo",
-              "the filter program is not here: run 'make demo' in the source tree, or name it by --filter.");
+              "the filter program was not found: run 'make demo' in the source tree, or use --filter.");
     return false;
 }
 
@@ -107,13 +107,13 @@ static bool prepare(struct demo *demo)
 {
     ssize_t size = readlink("/proc/self/exe", demo->program, sizeof demo->program - 1);
     if (size <= 0) {
-        say_error("demo", "/proc is not mounted; the demo cannot find its own program.");
+        say_error("demo", "cannot find this program's path: /proc is not mounted.");
         return false;
     }
     if (!find_filter(demo))
         return false;
     if (mkdir(demo->out, 0777) < 0 && errno != EEXIST) {
-        say_error("demo", "the folder %s cannot be made: %s.", demo->out, strerror(errno));
+        say_error("demo", "cannot create the folder %s: %s.", demo->out, strerror(errno));
         return false;
     }
     bool video = child_find("ffmpeg", NULL, 0);
@@ -122,26 +122,26 @@ static bool prepare(struct demo *demo)
     snprintf(demo->sheet_path, sizeof demo->sheet_path, "%.4000s/contact-sheet.png", demo->out);
     snprintf(demo->histogram_path, sizeof demo->histogram_path, "%.4000s/latency.svg", demo->out);
     demo->team[PLAYER].title = "player";
-    child_add(&demo->team[PLAYER].line, demo->program, "play", demo->clip, DEMO_IN, "--loop",
+    child_add(&demo->team[PLAYER].args, demo->program, "play", demo->clip, DEMO_IN, "--loop",
               "--fps", demo->rate, "--size", demo->size, "--device", demo->device, "--hash", "--quiet",
               NULL);
     demo->team[FILTER].title = "filter";
-    child_add(&demo->team[FILTER].line, demo->filter, DEMO_IN, DEMO_OUT, NULL);
+    child_add(&demo->team[FILTER].args, demo->filter, DEMO_IN, DEMO_OUT, NULL);
     if (on_gpu(demo))
-        child_add(&demo->team[FILTER].line, demo->device, NULL);
+        child_add(&demo->team[FILTER].args, demo->device, NULL);
     demo->team[RECORDER].title = "recorder";
-    child_add(&demo->team[RECORDER].line, demo->program, "record", DEMO_OUT, demo->recording,
+    child_add(&demo->team[RECORDER].args, demo->program, "record", DEMO_OUT, demo->recording,
               "--follow", "--timeout", "20", "--quiet", NULL);
     if (video)
-        child_add(&demo->team[RECORDER].line, "--fps", demo->rate, NULL);
-    else /* whole frames take much room */
-        child_add(&demo->team[RECORDER].line, "--every", "20", NULL);
+        child_add(&demo->team[RECORDER].args, "--fps", demo->rate, NULL);
+    else /* uncompressed frames take much space */
+        child_add(&demo->team[RECORDER].args, "--every", "20", NULL);
     return true;
 }
 
-/* Kills and pictures, at their times: the tiles of the contact sheet are at every twelfth, less
- * those that show the last frame before a kill and the first one after it. */
-static void act(struct demo *demo, const struct sluice_array *image)
+/* Kills a program or adds a tile to the contact sheet when it is time. Tiles are spread evenly over the demo, except for
+ * those of the last frame before a kill and the first one after it. */
+static void kill_or_snapshot(struct demo *demo, const struct sluice_array *image)
 {
     static const int victims[KILLS] = { PLAYER, FILTER };
     int64_t at = demo->last_ns - demo->first_ns;
@@ -159,8 +159,8 @@ static void act(struct demo *demo, const struct sluice_array *image)
     }
 }
 
-/* The hash of its pixels as they are now; false if they cannot be had. */
-static bool read_pixels(struct demo *demo, const struct sluice_frame *frame,
+/* Hashes the pixels; false if they cannot be read. */
+static bool hash_pixels(struct demo *demo, const struct sluice_frame *frame,
                         struct sluice_array *image, uint64_t *hash)
 {
     if (sluice_frame_array(frame, NULL, image) != SLUICE_OK ||
@@ -171,16 +171,16 @@ static bool read_pixels(struct demo *demo, const struct sluice_frame *frame,
     return true;
 }
 
-/* One frame that came out: is it whole, from its first to its last moment here? */
-static void look(struct demo *demo, const struct sluice_frame *frame)
+/* Checks that a frame is whole when it arrives, and still before it is released. */
+static void check_frame(struct demo *demo, const struct sluice_frame *frame)
 {
     struct sluice_array image;
     char meta[SLUICE_MAX_META + 1];
     int64_t now = now_ns();
     memcpy(meta, frame->meta, frame->meta_size);
     meta[frame->meta_size] = 0;
-    uint64_t said = meta_number(meta, "\"hash\":\"", 16), first, last;
-    if (!read_pixels(demo, frame, &image, &first)) {
+    uint64_t expected = meta_number(meta, "\"hash\":\"", 16), first, last;
+    if (!hash_pixels(demo, frame, &image, &first)) {
         demo->result.torn++;
         return;
     }
@@ -191,7 +191,7 @@ static void look(struct demo *demo, const struct sluice_frame *frame)
     demo->seen++;
     tally_latency(&demo->result, now - frame->commit_ns);
     tally_latency(&demo->in, (int64_t)meta_number(meta, "\"latency_ns\":", 10));
-    uint64_t torn = meta_number(meta, "\"torn\":", 10); /* counts from the filter's start */
+    uint64_t torn = meta_number(meta, "\"torn\":", 10); /* counted since the filter started */
     if (torn > demo->filter_torn)
         demo->in.torn += torn - demo->filter_torn;
     demo->filter_torn = torn;
@@ -202,9 +202,9 @@ static void look(struct demo *demo, const struct sluice_frame *frame)
         demo->waiting = false;
         sheet_add(&demo->sheet, &image, TILE_FIRST_AFTER, now - demo->first_ns, demo->index);
     } else {
-        act(demo, &image);
+        kill_or_snapshot(demo, &image);
     }
-    bool whole = first == said && read_pixels(demo, frame, &image, &last) && last == said;
+    bool whole = first == expected && hash_pixels(demo, frame, &image, &last) && last == expected;
     demo->result.torn += !whole;
 }
 
@@ -219,48 +219,48 @@ static bool open_result(struct demo *demo)
     return result == SLUICE_OK;
 }
 
-static bool fail(struct demo *demo, const char *why)
+static bool demo_fail(struct demo *demo, const char *message)
 {
-    say_error("demo", "%s", why);
+    say_error("demo", "%s", message);
     demo->failed = true;
     return false;
 }
 
-/* Its time is over, and all that it shows has been shown: on a busy machine a program may be back later. */
-static bool is_over(const struct demo *demo)
+/* After its time, but not before both programs were killed and are back, which may be later on a busy machine. */
+static bool is_done(const struct demo *demo)
 {
     return demo->first_ns && now_ns() - demo->first_ns >= demo->length_ns && demo->kills_done == KILLS && !demo->waiting;
 }
 
-/* The main loop: frames first, then whoever has died. */
-static void watch(struct demo *demo)
+/* Checks frames and restarts programs until the demo is done. */
+static void run_loop(struct demo *demo)
 {
-    int64_t quiet_since = now_ns(), asked = 0;
+    int64_t last_frame_ns = now_ns(), updated_ns = 0;
     bool going = true;
-    while (going && !stop_asked() && !is_over(demo)) {
+    while (going && !stop_asked() && !is_done(demo)) {
         struct sluice_frame frame;
         int result = sluice_reader_acquire(demo->reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame);
         if (result == SLUICE_OK) {
-            look(demo, &frame);
+            check_frame(demo, &frame);
             result = sluice_reader_release(demo->reader, &frame, SLUICE_ON_CPU);
-            quiet_since = now_ns();
+            last_frame_ns = now_ns();
         } else if (result == SLUICE_CLOSED) {
             sleep_until(now_ns() + 5 * SLUICE_MS);
         }
         if (result < 0) {
             say_result("demo", result, NULL);
-            going = fail(demo, "the result could not be read.");
+            going = demo_fail(demo, "cannot read the result.");
         }
         if (!team_watch(demo->team, demo->index))
-            going = fail(demo, "a program cannot be kept alive.");
-        if (now_ns() - quiet_since > START_TIME)
-            going = fail(demo, demo->first_ns ? "no frames come any more." : "no frame came.");
-        if (going && demo->waiting && now_ns() - demo->killed_ns > START_TIME)
-            going = fail(demo, "frames did not come back after a kill.");
-        if (now_ns() - asked > SLUICE_S / 2) {
+            going = demo_fail(demo, "a program keeps failing.");
+        if (now_ns() - last_frame_ns > START_TIMEOUT)
+            going = demo_fail(demo, demo->first_ns ? "frames stopped arriving." : "no frame arrived.");
+        if (going && demo->waiting && now_ns() - demo->killed_ns > START_TIMEOUT)
+            going = demo_fail(demo, "frames did not come back after a kill.");
+        if (now_ns() - updated_ns > SLUICE_S / 2) {
             tally_update(&demo->in);
             tally_update(&demo->result);
-            asked = now_ns();
+            updated_ns = now_ns();
             progress("demo: %" PRIu64 " frames, %" PRIu64 " torn, %.0f of %.0f s", demo->seen,
                      demo->in.torn + demo->result.torn,
                      demo->first_ns ? (double)(now_ns() - demo->first_ns) / 1e9 : 0.0,
@@ -271,7 +271,7 @@ static void watch(struct demo *demo)
     tally_update(&demo->result);
 }
 
-static int report(struct demo *demo)
+static int print_report(struct demo *demo)
 {
     uint64_t torn = demo->in.torn + demo->result.torn;
     double seconds = (double)(demo->last_ns - demo->first_ns) / 1e9;
@@ -297,7 +297,7 @@ static int report(struct demo *demo)
     return EXIT_FAILED;
 }
 
-static bool take_option(struct demo *demo, const struct args *args, int option)
+static bool parse_option(struct demo *demo, const struct args *args, int option)
 {
     uint32_t width, height;
     double rate;
@@ -320,7 +320,7 @@ static int run_demo(struct demo *demo)
 {
     int code = EXIT_FAILED;
     printf("demo: %s at %s fps through %s and %s, device %s, in %s\n"
-           "demo: to see it live, in a second terminal: watch %s ls\n",
+           "demo: to watch it from a second terminal: watch %s ls\n",
            demo->clip, demo->rate, DEMO_IN, DEMO_OUT, demo->device, sluice_registry_folder(),
            demo->program);
     fflush(stdout);
@@ -328,12 +328,12 @@ static int run_demo(struct demo *demo)
     for (int i = 0; started && i < TEAM; i++)
         started = member_start(&demo->team[i]);
     if (started) {
-        watch(demo);
+        run_loop(demo);
         team_stop(demo->team);
-        code = report(demo);
+        code = print_report(demo);
     } else {
         team_stop(demo->team);
-        printf("demo: FAILED, it could not be started\n");
+        printf("demo: FAILED to start\n");
     }
     readback_close(&demo->readback);
     sluice_reader_close(&demo->reader);
@@ -344,13 +344,13 @@ static int run_demo(struct demo *demo)
     return code;
 }
 
-static int run(const struct command *command, int argc, char **argv)
+static int demo_run(const struct command *command, int argc, char **argv)
 {
     struct demo *demo = calloc(1, sizeof *demo);
     struct args args;
     int option, code = EXIT_USAGE;
     if (!demo) {
-        say_error(command->name, "there is no memory.");
+        say_error(command->name, "out of memory.");
         return EXIT_FAILED;
     }
     demo->clip = "test";
@@ -361,7 +361,7 @@ static int run(const struct command *command, int argc, char **argv)
     snprintf(demo->size, sizeof demo->size, "640x360");
     snprintf(demo->rate, sizeof demo->rate, "60");
     args_begin(&args, command, argc, argv);
-    while ((option = args_next(&args)) >= 0 && take_option(demo, &args, option))
+    while ((option = args_next(&args)) >= 0 && parse_option(demo, &args, option))
         continue;
     if (option == ARGS_HELP) {
         code = EXIT_DONE;
@@ -390,5 +390,5 @@ const struct command demo_command = {
                 "  sluice demo --device host\n"
                 "  sluice demo --clip clip.mp4 --seconds 60\n",
     .options = options,
-    .run = run,
+    .run = demo_run,
 };

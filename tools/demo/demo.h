@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The demo's parts: a team of programs, what was seen of them, and the report.
+ * sluice demo: its programs, the statistics of its channels, and the report.
  */
 #ifndef TOOLS_DEMO_H
 #define TOOLS_DEMO_H
@@ -18,10 +18,10 @@
 /* One of the three programs. */
 struct member {
     const char *title;
-    struct child_args line;
+    struct child_args args;
     struct child child;
-    unsigned starts, failures; /* failures: ends that nobody caused by a signal */
-    int64_t killed_ns;         /* when it went; 0: nobody waits for its return */
+    unsigned starts, failures; /* failures: exits with an error, not by a signal */
+    int64_t killed_ns;         /* when it ended; 0: its frames are back */
     int64_t started_ns;
 };
 
@@ -30,8 +30,8 @@ enum { PLAYER, FILTER, RECORDER, TEAM };
 /* A channel's numbers over all sessions of its writer. */
 struct tally {
     const char *name;
-    uint64_t session, committed, dropped; /* of the session seen last */
-    uint64_t past_committed, past_dropped;
+    uint64_t session, committed, dropped;  /* of the current session */
+    uint64_t past_committed, past_dropped; /* of earlier sessions */
     int64_t *latency; /* commit to acquire */
     uint32_t count, capacity;
     uint64_t torn;
@@ -39,12 +39,12 @@ struct tally {
 
 #define TILES      12
 #define TILE_WIDTH 240
-enum tile_mark { TILE_PLAIN, TILE_LAST_BEFORE, TILE_FIRST_AFTER };
+enum tile_mark { TILE_PLAIN, TILE_LAST_BEFORE, TILE_FIRST_AFTER }; /* before and after a kill */
 
 struct tile {
     uint8_t *rgb; /* TILE_WIDTH by height */
     enum tile_mark mark;
-    int64_t at_ns; /* from the first frame on */
+    int64_t at_ns; /* since the first frame */
     uint64_t index;
 };
 
@@ -53,27 +53,29 @@ struct sheet {
     uint32_t count, height;
 };
 
-/* Team: starts, watches over and stops the programs. */
+/* ---- the programs ---- */
+
 bool member_start(struct member *member);
 
-/* Starts members again that have ended; false if one cannot be kept alive (said). */
-bool team_watch(struct member *team, uint64_t frame);
-
-/* Kills a member the hard way; team_watch starts it again. */
+/* Sends SIGKILL; team_watch restarts the program. */
 void member_kill(struct member *member);
 
-/* A frame arrived that was captured at this time: who is back? */
+/* Restarts programs that ended; false, after a message, if one fails repeatedly. */
+bool team_watch(struct member *team, uint64_t frame);
+
+/* Call for each frame: reports which programs are back, given the capture time of the frame. */
 void team_frame_seen(struct member *team, int64_t capture_ns);
 
 void team_stop(struct member *team);
 
-/* Tallies. */
-void tally_update(struct tally *tally); /* asks the channel's writer */
+/* ---- statistics ---- */
+
+void tally_update(struct tally *tally); /* queries the channel's writer */
 void tally_latency(struct tally *tally, int64_t latency_ns);
 uint64_t tally_committed(const struct tally *tally);
 uint64_t tally_dropped(const struct tally *tally);
 
-/* Report: all say what failed, and return false. */
+/* ---- the report; false after a message ---- */
 void sheet_add(struct sheet *sheet, const struct sluice_array *image, enum tile_mark mark,
                int64_t at_ns, uint64_t index);
 bool sheet_write(const struct sheet *sheet, const char *path);

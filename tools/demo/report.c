@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The demo's report: a table, a contact sheet, a histogram.
+ * The demo's report: a table, a contact sheet and a histogram.
  */
 #include "demo.h"
 
@@ -39,7 +39,7 @@ void sheet_add(struct sheet *sheet, const struct sluice_array *image, enum tile_
     for (uint32_t y = 0; y < sheet->height; y++)
         for (uint32_t x = 0; x < TILE_WIDTH; x++) {
             float sum[4] = { 0 }, one[4];
-            for (uint32_t k = 0; k < 4; k++) { /* four points of the square it stands for */
+            for (uint32_t k = 0; k < 4; k++) { /* average four samples */
                 pixels_get(&pixels, (2 * x + k % 2) * pixels.width / (2 * TILE_WIDTH),
                            (2 * y + k / 2) * pixels.height / (2 * sheet->height), one);
                 for (int c = 0; c < 3; c++)
@@ -54,7 +54,7 @@ void sheet_add(struct sheet *sheet, const struct sluice_array *image, enum tile_
     sheet->count++;
 }
 
-/* The colour of the sheet's point (x, y). */
+/* The colour of the sheet at (x, y). */
 static void sheet_point(const struct sheet *sheet, uint32_t x, uint32_t y, uint8_t rgb[3])
 {
     uint32_t cell_width = TILE_WIDTH + MARGIN, cell_height = sheet->height + CAPTION + MARGIN;
@@ -101,7 +101,7 @@ bool sheet_write(const struct sheet *sheet, const char *path)
         done = fclose(out) == 0 && done;
     }
     if (!done)
-        say_error("demo", "the contact sheet %s could not be written: %s.", path,
+        say_error("demo", "cannot write the contact sheet %s: %s.", path,
                   sheet->count ? strerror(errno) : "there were no frames");
     return done;
 }
@@ -144,13 +144,13 @@ void report_table(struct tally *in, struct tally *out, double seconds)
     table_print(&table);
 }
 
-/* Histogram: eight bars a power of ten, from 1 us to 100 ms. */
+/* The histogram has eight bars per power of ten, from 1 us to 100 ms. */
 #define BARS        40
 #define PLOT_WIDTH  640
 #define PLOT_HEIGHT 150
 #define PLOT_LEFT   60
 
-static double place(int64_t ns)
+static double bar_position(int64_t ns)
 {
     double x = (log10((double)(ns > 1 ? ns : 1)) - 3) * 8;
     return x < 0 ? 0 : x > BARS - 0.001 ? BARS - 0.001 : x;
@@ -163,7 +163,7 @@ static void plot(FILE *out, struct tally *tally, const char *title, const char *
     static const char *const ticks[] = { "1 us", "10 us", "100 us", "1 ms", "10 ms", "100 ms" };
     int base = top + PLOT_HEIGHT;
     for (uint32_t i = 0; i < tally->count; i++) {
-        unsigned *bar = &bars[(int)place(tally->latency[i])];
+        unsigned *bar = &bars[(int)bar_position(tally->latency[i])];
         *bar += 1;
         most = *bar > most ? *bar : most;
     }
@@ -186,7 +186,7 @@ static void plot(FILE *out, struct tally *tally, const char *title, const char *
             top + 10, most);
     for (int i = 0; tally->count && i < 3; i++) {
         int64_t value = percentile(tally, percents[i]);
-        double x = PLOT_LEFT + place(value) * PLOT_WIDTH / BARS;
+        double x = PLOT_LEFT + bar_position(value) * PLOT_WIDTH / BARS;
         char text[TERM_TEXT];
         fprintf(out,
                 "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' stroke='#c33' "
@@ -213,7 +213,7 @@ bool histogram_write(const char *path, struct tally *in, struct tally *out)
     }
     bool done = file && !ferror(file);
     if (!file || fclose(file) != 0 || !done) {
-        say_error("demo", "the histogram %s could not be written: %s.", path, strerror(errno));
+        say_error("demo", "cannot write the histogram %s: %s.", path, strerror(errno));
         return false;
     }
     return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The demo's programs: who dies is started again.
+ * The demo's programs, which are restarted when they end, and the statistics of its channels.
  */
 #include "demo.h"
 
@@ -14,16 +14,16 @@
 #include "../common/describe.h"
 #include "../common/term.h"
 
-#define FAILURES_MAX 3
+#define MAX_FAILURES 3
 
 bool member_start(struct member *member)
 {
-    int error = child_start(&member->child, member->line.list, CHILD_TERM | CHILD_STDERR);
+    int error = child_start(&member->child, member->args.list, CHILD_TERM | CHILD_STDERR);
     member->started_ns = now_ns();
     member->starts++;
     if (error)
-        say_error("demo", "the %s (%s) could not be started: %s.", member->title,
-                  member->line.list[0], strerror(error));
+        say_error("demo", "cannot start the %s (%s): %s.", member->title,
+                  member->args.list[0], strerror(error));
     return error == 0;
 }
 
@@ -33,25 +33,25 @@ void member_kill(struct member *member)
         return;
     kill(member->child.pid, SIGKILL);
     member->killed_ns = now_ns();
-    member->started_ns = INT64_MAX; /* frames under way do not count as its return */
+    member->started_ns = INT64_MAX; /* frames still in flight do not mean that it is back */
 }
 
 static bool watch_member(struct member *member, uint64_t frame)
 {
-    char words[256];
+    char reason[256];
     pid_t pid = member->child.pid;
     if (pid && !child_wait(&member->child, 0))
         return true;
     int status = member->child.status;
-    child_last_line(&member->child, words, sizeof words);
-    child_kill(&member->child); /* closes what it left */
+    child_last_line(&member->child, reason, sizeof reason);
+    child_kill(&member->child); /* closes its pipes */
     progress_end();
     if (WIFSIGNALED(status)) {
         printf("demo: killed %s (pid %d) at frame %" PRIu64 "\n", member->title, (int)pid, frame);
     } else {
         printf("demo: the %s (pid %d) ended at frame %" PRIu64 ": %s\n", member->title, (int)pid,
-               frame, words[0] ? words : "without a word");
-        if (WEXITSTATUS(status) != 0 && ++member->failures >= FAILURES_MAX) {
+               frame, reason[0] ? reason : "no message");
+        if (WEXITSTATUS(status) != 0 && ++member->failures >= MAX_FAILURES) {
             say_error("demo", "the %s failed %u times.", member->title, member->failures);
             return false;
         }
@@ -74,11 +74,11 @@ void team_frame_seen(struct member *team, int64_t capture_ns)
 {
     for (int i = 0; i < TEAM; i++) {
         struct member *member = &team[i];
-        /* Only a frame captured after the new start has come by way of the new program. */
+        /* Only a frame captured after the restart passed through the new program. */
         if (!member->killed_ns || capture_ns < member->started_ns)
             continue;
         progress_end();
-        printf("demo: started the %s again (pid %d): all is back after %.0f ms\n", member->title,
+        printf("demo: restarted the %s (pid %d): frames are back after %.0f ms\n", member->title,
                (int)member->child.pid, (double)(now_ns() - member->killed_ns) / 1e6);
         fflush(stdout);
         member->killed_ns = 0;
