@@ -108,8 +108,8 @@ struct sluice_stream actor_stream(void)
     if (!device)
         return SLUICE_ON_CPU;
     if (stream.id == 0) {
-        actor_check(sluice_device_open(&gpu, device), "the GPU");
-        actor_check(sluice_stream_create(gpu, NULL, &stream), "a stream");
+        actor_check(sluice_device_open(&gpu, device), "opening the GPU failed");
+        actor_check(sluice_stream_create(gpu, NULL, &stream), "creating a stream failed");
     }
     return stream;
 }
@@ -119,9 +119,9 @@ void *actor_memory(uint64_t bytes)
     void *at = NULL;
     (void)actor_stream(); /* opens the GPU */
     if (device)
-        actor_check(sluice_device_host_alloc(gpu, bytes, &at), "pinned memory");
+        actor_check(sluice_device_host_alloc(gpu, bytes, &at), "allocating pinned memory failed");
     else if (posix_memalign(&at, 4096, bytes) != 0)
-        actor_fail("no memory for the program's own array");
+        actor_fail("out of memory for an array");
     memset(at, 1, bytes);
     return at;
 }
@@ -134,12 +134,12 @@ sluice_writer *actor_writer(const char *name, uint64_t bytes, uint32_t slots)
     sluice_writer *writer = NULL;
     actor_check(sluice_format_add_tensor(&format, "bytes",
                                          (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 1, shape),
-                "a format");
+                "making a format failed");
     params.name = name;
     params.device = device;
     params.format = &format;
     params.slots = params.max_slots = slots;
-    actor_check(sluice_writer_open(&writer, &params), "a writer cannot be opened");
+    actor_check(sluice_writer_open(&writer, &params), "opening a writer failed");
     (void)actor_stream(); /* now, for it takes time */
     return writer;
 }
@@ -159,7 +159,7 @@ sluice_reader *actor_reader(const char *name, uint32_t mode, uint32_t depth, int
     int result;
     while ((result = sluice_reader_open(&reader, &params)) == SLUICE_E_LIMIT && now_ns() < until)
         sleep_until(now_ns() + 10 * SLUICE_MS);
-    actor_check(result, "a reader cannot be opened");
+    actor_check(result, "opening a reader failed");
     (void)actor_stream();
     return reader;
 }

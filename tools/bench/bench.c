@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice bench: measures this machine. Each row stands beside its bare limit, measured in the same
- * run and in turn with it: what two processes could do at best with one cache line, a futex, a
- * memcpy.
+ * sluice bench: measures this machine. Each row is compared with its limit, measured alternately in the same run: what
+ * two processes achieve with just a cache line, a futex or a memcpy.
  */
 #include "bench.h"
 
@@ -18,11 +17,11 @@ enum { QUICKLY, JSON, TIMERS, DEVICE };
 
 static const struct args_option options[] = {
     [QUICKLY] = { 'q', "quick", NULL,
-                  "fewer samples: about 10 s in all, a full run takes 3 minutes" },
-    [JSON] = { 'j', "json", NULL, "one JSON object on standard output" },
+                  "fewer samples: 10 s in all instead of 3 minutes" },
+    [JSON] = { 'j', "json", NULL, "print JSON" },
     [TIMERS] = { 't', "timers", NULL,
-                 "also what the stages of the calls took; timing them makes the rows slower" },
-    [DEVICE] = { 'd', "device", "host|GPU", "where frames lie: host (default), or cuda:0" },
+                 "also time the stages of each call, which slows down the rows" },
+    [DEVICE] = { 'd', "device", "host|GPU", "memory of the frames: host (default) or cuda:0" },
     { 0 },
 };
 
@@ -74,13 +73,15 @@ static bool names_are_known(const struct bench *bench, const struct args *args)
         if (fits)
             continue;
         if (known) {
-            say_error("bench", "%s is of host memory; bench/gpu/run has what calls cost on a GPU.",
+            say_error("bench", "%s works in host memory only; see bench/gpu/run for a GPU.",
                       args->rest[i]);
             return false;
         }
         const char *near = text_nearest(args->rest[i], names, BENCH_COUNT);
-        say_error("bench", "there is no row '%s'%s%s; sluice bench --help lists them.",
-                  args->rest[i], near ? "; near is " : "", near ? near : "");
+        if (near)
+            say_error("bench", "unknown row '%s'; did you mean '%s'?", args->rest[i], near);
+        else
+            say_error("bench", "unknown row '%s'; see sluice bench --help.", args->rest[i]);
         return false;
     }
     return true;
@@ -109,12 +110,12 @@ static int bench_run(const struct command *command, int argc, char **argv)
         goto out;
     code = EXIT_FAILED;
     if (!bench || !scratch_enter(&scratch)) {
-        say_error("bench", "there is no temporary folder; set TMPDIR to one that may be written.");
+        say_error("bench", "cannot create a temporary folder; set TMPDIR to a writable one.");
         goto out;
     }
 #ifndef NDEBUG
     fprintf(stderr,
-            "sluice: bench: this is a debug build; for figures build with -Dbuildtype=release.\n");
+            "sluice: bench: this is a debug build; build with -Dbuildtype=release for real numbers.\n");
 #endif
     stop_on_signals();
     bench_find_cpus(bench);
@@ -151,25 +152,25 @@ static const char *row_name(size_t index)
 const struct command bench_command = {
     .name = "bench",
     .arguments = "[ROW...]",
-    .summary = "measures this machine: each row beside its bare limit",
+    .summary = "measure this machine, compared with the limits of its hardware",
     .details =
-        "A ROW chooses all rows whose names begin with it; without one all are measured:\n"
-        "  clock_read         what the clock costs that measures the others\n"
-        "  handoff_spinning   from commit to acquire, the reader spins; limit: one cache line\n"
-        "  handoff_sleeping   the same, the reader sleeps; limit: one futex\n"
-        "  handoff_size       the same spinning, for frames from 64 B to 1 GiB\n"
-        "  begin_commit       CPU time of both calls, nobody waits\n"
-        "  acquire_release    CPU time of both calls, a frame waits\n"
-        "  readers_waiting    commit and handoff with 1 to 64 readers asleep\n"
+        "A ROW selects all rows whose names start with it; the default is all rows:\n"
+        "  clock_read         the cost of reading the clock that measures the others\n"
+        "  handoff_spinning   commit to acquire with a spinning reader; limit: one cache line\n"
+        "  handoff_sleeping   commit to acquire with a sleeping reader; limit: one futex\n"
+        "  handoff_size       handoff_spinning for frames from 64 B to 1 GiB\n"
+        "  begin_commit       CPU time of both calls, without waiting readers\n"
+        "  acquire_release    CPU time of both calls, with a frame ready\n"
+        "  readers_waiting    commit and handoff with 1 to 64 sleeping readers\n"
         "  readers_idle       begin and commit with 1 to 64 readers that do not wait\n"
         "  send, fetch        the calls that copy; limit: memcpy of the same memory\n"
-        "  idle_cpu           CPU time in a second of threads that sleep\n"
-        "  loaded_spinning, loaded_sleeping   handoffs while every CPU is kept busy\n"
+        "  idle_cpu           CPU time per second of sleeping threads\n"
+        "  loaded_spinning, loaded_sleeping   handoffs while every CPU is busy\n"
         "  kill_reader        SIGKILL of a reader until its slot is free; limit: its pidfd\n"
         "  kill_writer        SIGKILL of a writer until its reader knows; limit: its pidfd\n"
-        "With --device cuda:0 the rows handoff_*, send, fetch and kill_*: no work is in the\n"
-        "frames; copies are between pinned memory and the GPU, until they are done. bench/gpu/run\n"
-        "has more, beside what the driver alone does.\n",
+        "With --device cuda:0 only handoff_*, send, fetch and kill_* are measured. Frames contain\n"
+        "no GPU work; send and fetch copy between pinned memory and the GPU and wait for the copy.\n"
+        "bench/gpu/run measures more, compared with the driver alone.\n",
     .examples = "  sluice bench --quick\n"
                 "  sluice bench --quick --device cuda:0\n"
                 "  sluice bench --json > figures.json\n"

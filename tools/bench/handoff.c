@@ -220,7 +220,7 @@ bool bench_handoff_size(struct bench *bench)
             char text[TERM_TEXT];
             say_error(
                 "bench",
-                "frames of %s are left out: three of them take more than half of what is free.",
+                "skipping frames of %s: three of them need more than half of the free memory.",
                 text_bytes(text, bytes));
             break;
         }

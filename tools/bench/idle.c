@@ -34,7 +34,7 @@ static int64_t cpu_time(int pid, int tid)
         fclose(file);
     if (spent < 0)
         actor_fail(
-            "the kernel does not say what a thread has spent (/proc/PID/task/TID/schedstat)");
+            "the CPU time of a thread is unknown (no /proc/PID/task/TID/schedstat)");
     return spent;
 }
 
@@ -51,7 +51,7 @@ static int service_of(int pid)
     if (dir)
         closedir(dir);
     if (tid == 0)
-        actor_fail("there is no service thread in /proc");
+        actor_fail("/proc has no service thread");
     return tid;
 }
 
@@ -65,7 +65,7 @@ static void sleep_in_acquire(void *shared, int index)
     atomic_store(&job->reader_pid, getpid());
     actor_say(&job->joined, 1);
     if (sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_FOREVER, &frame) != SLUICE_CLOSED)
-        actor_fail("acquire returned though no frame came");
+        actor_fail("acquire returned without a frame");
 }
 
 static void sleep_on_futex(void *shared, int index)

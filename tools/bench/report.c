@@ -38,12 +38,12 @@ struct bench_row *bench_row(struct bench *bench, const char *name, struct sample
                             struct samples *limit)
 {
     if (samples->count == 0) {
-        say_error("bench", "%s: there was no time for a single sample.", name);
+        say_error("bench", "%s: no samples in the available time.", name);
         return NULL;
     }
     struct bench_row *rows = realloc(bench->rows, (bench->row_count + 1) * sizeof *rows);
     if (!rows) {
-        say_error("bench", "no memory for a row.");
+        say_error("bench", "out of memory for a row.");
         return NULL;
     }
     bench->rows = rows;
@@ -215,7 +215,7 @@ static void print_params_text(struct table *table, const struct bench_row *row)
 void bench_print_text(const struct bench *bench)
 {
     static const char *const headers[] = { "bench",  "",   ">p50",         ">p95",    ">p99",
-                                           ">p99.9", ">n", ">limit's p50", ">over it" };
+                                           ">p99.9", ">n", ">limit p50", ">above it" };
     struct table table;
     table_begin(&table, headers, sizeof headers / sizeof headers[0]);
     for (size_t i = 0; i < bench->row_count; i++) {

@@ -33,7 +33,7 @@ bool stage_open(struct stage *stage, size_t shared_size)
         stage->shared = NULL;
     if (stage->shared && actor_failure_open())
         return true;
-    say_error("bench", "no memory for the processes to share.");
+    say_error("bench", "out of shared memory.");
     stage_close(stage);
     return false;
 }
@@ -54,14 +54,14 @@ static struct stage_actor *start(struct stage *stage, int cpu, stage_act *act, i
     struct stage_actor *actors = realloc(stage->actors, (stage->actor_count + 1) * sizeof *actors);
     pid_t parent = getpid();
     if (!actors) {
-        say_error("bench", "no memory for a process.");
+        say_error("bench", "out of memory for a process.");
         return NULL;
     }
     stage->actors = actors;
     fflush(NULL);
     pid_t pid = fork();
     if (pid < 0) {
-        say_error("bench", "a process cannot be started: %s.", strerror(errno));
+        say_error("bench", "cannot start a process: %s.", strerror(errno));
         return NULL;
     }
     if (pid == 0) {
@@ -153,7 +153,7 @@ bool stage_play(struct stage *stage, const char *bench, int64_t patience_ns)
     while (!stop_asked() && !is_over(stage, bench, &well)) {
         int64_t left = until - now_ns();
         if (left <= 0) {
-            say_error("bench", "%s: it did not end in time.", bench);
+            say_error("bench", "%s: timed out.", bench);
             return false;
         }
         struct timespec wait = { .tv_sec = left / SLUICE_S, .tv_nsec = left % SLUICE_S };

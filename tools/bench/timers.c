@@ -28,7 +28,7 @@ bool bench_timers_open(void)
     if (gathered != MAP_FAILED)
         return true;
     gathered = NULL;
-    say_error("bench", "no memory for timers.");
+    say_error("bench", "out of memory for timers.");
     return false;
 }
 

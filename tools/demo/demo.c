@@ -378,14 +378,13 @@ static int demo_run(const struct command *command, int argc, char **argv)
 const struct command demo_command = {
     .name = "demo",
     .arguments = "",
-    .summary = "show it at work: three programs, two of them killed on the way",
+    .summary = "demonstrate Sluice: three programs, two of which are killed",
     .details =
-        "One program plays a clip into the channel demo-in, one finds the edges in its frames\n"
-        "and writes them into demo-out, one records that; this one checks that each frame is\n"
-        "whole. The player, then the filter, is killed and started again. Kill any of them\n"
-        "yourself, too: it comes back. Where there is a GPU frames lie in its memory, and a kernel\n"
-        "of the filter's finds the edges. A table, a contact sheet and a histogram of latencies\n"
-        "close it.\n",
+        "One program plays a clip into the channel demo-in, one detects edges and writes them to\n"
+        "demo-out, and one records demo-out, while the demo checks that every frame is whole. The\n"
+        "player and then the filter are killed and restarted; you may kill any of them, too. On\n"
+        "a GPU frames are in its memory, and a CUDA kernel of the filter detects the edges. The\n"
+        "demo ends with a table, a contact sheet and a histogram of latencies.\n",
     .examples = "  sluice demo\n"
                 "  sluice demo --device host\n"
                 "  sluice demo --clip clip.mp4 --seconds 60\n",

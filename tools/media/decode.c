@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decoding: ffprobe says what a file or a device has, ffmpeg hands out raw frames.
+ * Decoding: ffprobe describes a file or device, ffmpeg outputs raw frames.
  */
 #include "media.h"
 
@@ -14,16 +14,16 @@
 
 #define PROBE_TIME (20 * SLUICE_S)
 
-static bool say_start_error(const char *command, const char *program, int error)
+static bool report_start_error(const char *command, const char *program, int error)
 {
     if (error == ENOENT)
         say_error(command, "%s is not installed; on Debian: apt install ffmpeg.", program);
     else
-        say_error(command, "%s could not be started: %s.", program, strerror(error));
+        say_error(command, "cannot start %s: %s.", program, strerror(error));
     return false;
 }
 
-/* H.273's numbers for ffprobe's words. */
+/* The numbers of ITU-T H.273 for ffprobe's names. */
 static uint8_t colour_number(const char *word)
 {
     static const struct {
@@ -42,12 +42,12 @@ static uint8_t colour_number(const char *word)
 
 struct probed {
     unsigned width, height;
-    double average, base; /* frames a second */
-    bool turned;          /* shown on its side */
+    double average, base; /* frames per second */
+    bool rotated;         /* by 90 degrees */
     struct sluice_colour colour;
 };
 
-static double ratio(const char *text)
+static double parse_ratio(const char *text)
 {
     double a = 0, b = 1;
     if (sscanf(text, "%lf/%lf", &a, &b) < 1 || b <= 0 || a <= 0)
@@ -55,7 +55,7 @@ static double ratio(const char *text)
     return a / b;
 }
 
-static void take_line(struct probed *probed, char *line)
+static void parse_line(struct probed *probed, char *line)
 {
     char *value = strchr(line, '=');
     if (!value)
@@ -66,11 +66,11 @@ static void take_line(struct probed *probed, char *line)
     else if (strcmp(line, "height") == 0)
         probed->height = (unsigned)strtoul(value, NULL, 10);
     else if (strcmp(line, "avg_frame_rate") == 0)
-        probed->average = ratio(value);
+        probed->average = parse_ratio(value);
     else if (strcmp(line, "r_frame_rate") == 0)
-        probed->base = ratio(value);
+        probed->base = parse_ratio(value);
     else if (strcmp(line, "rotation") == 0 || strcmp(line, "TAG:rotate") == 0)
-        probed->turned = abs(atoi(value)) % 180 == 90;
+        probed->rotated = abs(atoi(value)) % 180 == 90;
     else if (strcmp(line, "color_primaries") == 0)
         probed->colour.primaries = colour_number(value);
     else if (strcmp(line, "color_transfer") == 0)
@@ -82,7 +82,7 @@ static bool run_ffprobe(const struct media_source *source, const char *input, st
 {
     struct child_args a = { 0 };
     struct child child;
-    char answer[8192], words[256];
+    char answer[8192], reason[256];
     child_add(&a, "ffprobe", "-v", "error", NULL);
     if (source->kind == MEDIA_DEVICE)
         child_add(&a, "-f", "v4l2", NULL);
@@ -94,26 +94,26 @@ static bool run_ffprobe(const struct media_source *source, const char *input, st
     child_add(&a, "-of", "default=noprint_wrappers=1", "-i", input, NULL);
     int error = child_start(&child, a.list, CHILD_READ | CHILD_STDERR | CHILD_KILL);
     if (error)
-        return say_start_error(command, "ffprobe", error);
+        return report_start_error(command, "ffprobe", error);
     size_t size = child_read(&child, answer, sizeof answer - 1);
     answer[size] = 0;
     if (!child_finish(&child, stop_asked() ? 0 : PROBE_TIME)) {
         if (!stop_asked())
             say_error(command, "ffprobe cannot read %s: %s", source->path,
-                      child_last_line(&child, words, sizeof words));
+                      child_last_line(&child, reason, sizeof reason));
         return false;
     }
     char *rest = NULL;
     for (char *line = strtok_r(answer, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        take_line(probed, line);
+        parse_line(probed, line);
     if (!probed->width || !probed->height) {
-        say_error(command, "%s holds no video.", source->path);
+        say_error(command, "%s contains no video.", source->path);
         return false;
     }
     return true;
 }
 
-/* A name that ffmpeg cannot take for an option or a protocol. */
+/* A name that ffmpeg does not mistake for an option or a protocol. */
 static char *input_name(const struct media_source *source)
 {
     char *name = NULL;
@@ -123,17 +123,17 @@ static char *input_name(const struct media_source *source)
     return name;
 }
 
-static bool may_read(const struct media_source *source, const char *command)
+static bool check_readable(const struct media_source *source, const char *command)
 {
     if (strstr(source->path, "://") || access(source->path, R_OK) == 0)
         return true;
     if (errno == EACCES && source->kind == MEDIA_DEVICE)
-        say_error(command, "%s may not be read; add yourself to its group (often 'video').",
+        say_error(command, "no permission to read %s; join its group (often 'video').",
                   source->path);
     else if (errno == ENOENT)
         say_error(command, "there is no file %s.", source->path);
     else
-        say_error(command, "%s cannot be read: %s.", source->path, strerror(errno));
+        say_error(command, "cannot read %s: %s.", source->path, strerror(errno));
     return false;
 }
 
@@ -155,7 +155,7 @@ bool media_probe(struct media_source *source, const char *command)
     if (source->kind == MEDIA_TEST) {
         probed.width = 1280, probed.height = 720, probed.average = 30;
     } else {
-        if (!may_read(source, command))
+        if (!check_readable(source, command))
             return false;
         char *input = input_name(source);
         bool found = input && run_ffprobe(source, input, &probed, command);
@@ -164,8 +164,8 @@ bool media_probe(struct media_source *source, const char *command)
             return false;
     }
     if (!source->width) {
-        source->width = probed.turned ? probed.height : probed.width;
-        source->height = probed.turned ? probed.width : probed.height;
+        source->width = probed.rotated ? probed.height : probed.width;
+        source->height = probed.rotated ? probed.width : probed.height;
         if (halves_chroma(source->format)) {
             source->width &= ~1u;
             source->height &= ~1u;
@@ -207,11 +207,11 @@ bool media_decode(const struct media_source *source, struct child *child, const 
         break;
     }
     child_add(&a, "-map", "0:v:0", "-vf", filter, NULL);
-    /* A steady rate, also of files that have none; the pace is the player's. */
+    /* A constant frame rate, also for files with a variable one; `play` paces the frames. */
     child_add(&a, "-r", rate, "-f", "rawvideo", "-pix_fmt", NULL);
     child_add(&a, sluice_pixel_format_name(source->format), "pipe:1", NULL);
 
     int error = child_start(child, a.list, CHILD_READ | CHILD_STDERR | CHILD_KILL);
     free(input);
-    return error ? say_start_error(command, "ffmpeg", error) : true;
+    return error ? report_start_error(command, "ffmpeg", error) : true;
 }

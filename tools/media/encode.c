@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Encoding by ffmpeg, showing by ffplay: images go into a pipe as they lie in the slot.
+ * Encoding with ffmpeg and showing with ffplay: images are written to a pipe.
  */
 #include "media.h"
 
@@ -12,11 +12,11 @@
 #include "../common/term.h"
 #include "pixels.h"
 
-#define EVEN        "pad=ceil(iw/2)*2:ceil(ih/2)*2" /* 4:2:0 needs even sizes */
-#define END_TIME    (5 * SLUICE_S)                  /* of a player whose window was closed */
-#define FINISH_TIME (60 * SLUICE_S)                 /* the last frames have to be encoded */
+#define PAD_TO_EVEN    "pad=ceil(iw/2)*2:ceil(ih/2)*2" /* 4:2:0 needs even sizes */
+#define CLOSE_TIMEOUT  (5 * SLUICE_S)                  /* for ffplay after its window was closed */
+#define ENCODE_TIMEOUT (60 * SLUICE_S)                 /* for the last frames */
 
-/* ffmpeg 5 cannot read half and single floats of RGBA; those go as RGBA of 8 bits. */
+/* ffmpeg 5 does not support RGBA of half and single floats; they are converted to 8 bits. */
 static bool needs_conversion(uint32_t format)
 {
     return format == SLUICE_PIXEL_RGBA_F16 || format == SLUICE_PIXEL_RGBA_F32;
@@ -37,7 +37,7 @@ static bool has_encoder(const char *name)
     return found;
 }
 
-/* For the files that hold H.264 by custom; others get what ffmpeg takes for them. */
+/* H.264 for the usual file types; for others ffmpeg's default. */
 static void add_encoder(struct child_args *a, const struct media_sink *sink, char crf[16])
 {
     bool mp4 = text_ends_with(sink->file, ".mp4") || text_ends_with(sink->file, ".mov") ||
@@ -51,7 +51,7 @@ static void add_encoder(struct child_args *a, const struct media_sink *sink, cha
         else
             child_add(a, "-q:v", crf, NULL);
         child_add(a, "-pix_fmt", "yuv420p", NULL);
-        if (mp4) /* whole up to the last second even if this is killed */
+        if (mp4) /* readable up to the last second even if ffmpeg is killed */
             child_add(a, "-movflags", "+frag_keyframe+empty_moov+default_base_moof", NULL);
         child_add(a, "-g", "60", NULL);
     } else if (sink->crf_set) {
@@ -88,7 +88,7 @@ static void add_input(struct child_args *a, const struct media_sink *sink, char 
     child_add(a, "-i", "pipe:0", NULL);
 }
 
-static int start(struct media_sink *sink)
+static int start_program(struct media_sink *sink)
 {
     struct child_args a = { 0 };
     char size[32], rate[32], crf[16], *output = NULL;
@@ -98,7 +98,7 @@ static int start(struct media_sink *sink)
             return ENOMEM;
         child_add(&a, "ffmpeg", "-nostats", "-hide_banner", "-v", "error", "-y", NULL);
         add_input(&a, sink, size, rate);
-        child_add(&a, "-vf", flip ? "vflip," EVEN : EVEN, NULL);
+        child_add(&a, "-vf", flip ? "vflip," PAD_TO_EVEN : PAD_TO_EVEN, NULL);
         add_encoder(&a, sink, crf);
         child_add(&a, output, NULL);
     } else {
@@ -109,8 +109,7 @@ static int start(struct media_sink *sink)
             child_add(&a, "-vf", "vflip", NULL);
         add_input(&a, sink, size, rate);
     }
-    /* An encoder outlives this process if that is killed: it gets the end of the pipe and finishes.
-     */
+    /* If this process is killed, the encoder reaches the end of the pipe and finishes the file. */
     int error = child_start(&sink->child, a.list,
                             CHILD_WRITE | CHILD_STDERR | (sink->file ? 0 : CHILD_TERM));
     free(output);
@@ -126,16 +125,16 @@ bool media_open(struct media_sink *sink, const struct sluice_array *image, const
     if (needs_conversion(image->image.pixel_format)) {
         sink->converted = malloc((size_t)image->image.width * 4);
         if (!sink->converted) {
-            say_error(command, "there is no memory for a row of %u pixels.", image->image.width);
+            say_error(command, "out of memory for a row of %u pixels.", image->image.width);
             return false;
         }
     }
-    int error = start(sink);
+    int error = start_program(sink);
     if (error == ENOENT)
         say_error(command, "%s is not installed; on Debian: apt install ffmpeg.%s", program,
-                  sink->file ? " A Sluice recording (.slr) needs none." : "");
+                  sink->file ? " Recording to a .slr file works without it." : "");
     else if (error)
-        say_error(command, "%s could not be started: %s.", program, strerror(error));
+        say_error(command, "cannot start %s: %s.", program, strerror(error));
     return error == 0;
 }
 
@@ -146,13 +145,13 @@ bool media_fits(const struct media_sink *sink, const struct sluice_array *image)
            a->row_order == b->row_order;
 }
 
-static bool put_converted(struct media_sink *sink, const struct sluice_array *image)
+static bool write_converted(struct media_sink *sink, const struct sluice_array *image)
 {
     struct pixels pixels;
     if (!pixels_open(&pixels, image))
         return false;
     pixels.channels = 4;
-    pixels.bottom_up = false; /* ffmpeg turns it */
+    pixels.bottom_up = false; /* ffmpeg flips the image */
     for (uint32_t y = 0; y < pixels.height; y++) {
         pixels_row(&pixels, y, sink->converted);
         if (!child_write(&sink->child, sink->converted, (size_t)pixels.width * 4))
@@ -164,7 +163,7 @@ static bool put_converted(struct media_sink *sink, const struct sluice_array *im
 bool media_write(struct media_sink *sink, const struct sluice_array *image)
 {
     if (sink->converted)
-        return put_converted(sink, image);
+        return write_converted(sink, image);
     for (uint32_t i = 0; i < image->image.plane_count; i++) {
         const struct sluice_plane *plane = &image->image.planes[i];
         const uint8_t *at = (const uint8_t *)image->data + plane->offset;
@@ -185,21 +184,21 @@ bool media_write(struct media_sink *sink, const struct sluice_array *image)
 
 bool media_close(struct media_sink *sink, const char *command)
 {
-    char words[256];
+    char reason[256];
     const char *program = sink->file ? "ffmpeg" : "ffplay";
-    /* A window that still stands is closed; one that went by itself may have failed. */
-    int64_t moment = child_closed_input(&sink->child) ? END_TIME : SLUICE_S / 10;
-    bool stands = !sink->file && !child_wait(&sink->child, moment);
-    bool done = child_finish(&sink->child, sink->file ? FINISH_TIME : 2 * SLUICE_S) || stands;
+    /* ffplay that is still running succeeded; if it ended by itself, its exit status tells. */
+    int64_t timeout = child_closed_input(&sink->child) ? CLOSE_TIMEOUT : SLUICE_S / 10;
+    bool open_window = !sink->file && !child_wait(&sink->child, timeout);
+    bool done = child_finish(&sink->child, sink->file ? ENCODE_TIMEOUT : 2 * SLUICE_S) || open_window;
     if (!done) {
-        child_last_line(&sink->child, words, sizeof words);
-        if (sink->file && child_printed(&sink->child, "suitable output format")) /* its last words only call that invalid */
-            say_error(command, "ffmpeg makes no file that ends as %s does; take .mp4, .mkv or .webm, or .slr for a Sluice recording.",
+        child_last_line(&sink->child, reason, sizeof reason);
+        if (sink->file && child_printed(&sink->child, "suitable output format")) /* its last line does not name the cause */
+            say_error(command, "ffmpeg does not support the file type of %s; use .mp4, .mkv or .webm, or .slr for a Sluice recording.",
                       sink->file);
-        else if (words[0])
-            say_error(command, "%s failed: %s", program, words);
+        else if (reason[0])
+            say_error(command, "%s failed: %s", program, reason);
         else
-            say_error(command, "%s ended with a failure.", program);
+            say_error(command, "%s failed without a message.", program);
     }
     free(sink->converted);
     sink->converted = NULL;

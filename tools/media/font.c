@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shapes of characters, a byte a row, the leftmost point in bit 4.
+ * The font: a byte per row, with the leftmost pixel in bit 4.
  */
 #include "font.h"
 

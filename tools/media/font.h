@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A font of 5 by 7 points for digits and a few signs: frame counters and labels.
+ * A font of 5 by 7 pixels with digits and a few other characters, for frame numbers and labels.
  */
 #ifndef TOOLS_FONT_H
 #define TOOLS_FONT_H
@@ -11,7 +11,7 @@
 #define FONT_HEIGHT 7
 #define FONT_STEP   6 /* from one character to the next */
 
-/* Is the point at column x, row y of the character set? Characters without a shape are blank. */
+/* True if the pixel at column x, row y of the character is set. Characters not in the font are blank. */
 bool font_point(char character, unsigned x, unsigned y);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * NumPy's .npy format 1.0: a text that describes the array, then its elements.
+ * NumPy's .npy format 1.0: a text header, then the elements.
  */
 #include "npy.h"
 
@@ -20,7 +20,7 @@ static char type_letter(struct sluice_dtype dtype, bool *exact)
     }
 }
 
-/* Writes the elements below dimension `dim`, in order; whole blocks where memory is dense. */
+/* Writes the elements of dimension `dim` and below, in order; contiguous ones as one block. */
 static void write_elements(FILE *out, const struct sluice_array *array, const uint8_t *at, int dim)
 {
     uint64_t block = sluice_dtype_size(array->dtype);
@@ -50,7 +50,7 @@ bool npy_write(FILE *out, const struct sluice_array *array, bool *exact)
     if (dtype.lanes > 1)
         used += snprintf(text + used, sizeof text - (size_t)used, "%u, ", dtype.lanes);
     used += snprintf(text + used, sizeof text - (size_t)used, "), }");
-    /* Magic, version, length: 10 bytes. Data starts at a multiple of 64, the text ends with \n. */
+    /* The header starts with 10 bytes of magic, version and length. It ends with \n, padded to a multiple of 64. */
     size_t total = ((size_t)(10 + used + 1) + 63) / 64 * 64, length = total - 10;
     memset(text + used, ' ', length - (size_t)used);
     text[length - 1] = '\n';

@@ -10,9 +10,8 @@
 
 #include <sluice/sluice.h>
 
-/* C-ordered, whatever the array's strides. A vector type gets one more dimension. Types that NumPy
- * has no name for are written as unsigned integers of their size; *exact says whether it has one.
- * Returns false if anything could not be written. */
+/* Writes the array in C order. A vector type becomes an additional dimension. Types that NumPy lacks are written as
+ * unsigned integers of the same size, with *exact false. Returns false on a write error. */
 bool npy_write(FILE *out, const struct sluice_array *array, bool *exact);
 
 #endif

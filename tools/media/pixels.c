@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One table says where each pixel format keeps its components.
+ * A table describes where each pixel format stores its components.
  */
 #include "pixels.h"
 

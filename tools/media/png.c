@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * PNG with zlib's stored blocks, each in an IDAT chunk of its own.
+ * PNG with stored (uncompressed) zlib blocks, one per IDAT chunk.
  */
 #include "png.h"
 
@@ -25,7 +25,7 @@ static uint32_t crc_add(uint32_t crc, const uint8_t *data, size_t size)
 static void adler_add(struct png *png, const uint8_t *data, size_t size)
 {
     while (size) {
-        size_t part = size < 5552 ? size : 5552; /* the most that cannot overflow 32 bits */
+        size_t part = size < 5552 ? size : 5552; /* the most that does not overflow 32 bits */
         for (size_t i = 0; i < part; i++) {
             png->adler_a += data[i];
             png->adler_b += png->adler_a;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes PNG (ISO/IEC 15948), row by row, without compression: any program reads it, and it needs
- * no library.
+ * Writes PNG (ISO/IEC 15948) row by row, without compression, so that no library is needed.
  */
 #ifndef TOOLS_PNG_H
 #define TOOLS_PNG_H
@@ -23,7 +22,7 @@ void png_begin(struct png *png, FILE *out, uint32_t width, uint32_t height, unsi
                unsigned bits);
 void png_row(struct png *png, const uint8_t *row);
 
-/* Returns false if anything could not be written. */
+/* Returns false on a write error. */
 bool png_end(struct png *png);
 
 #endif

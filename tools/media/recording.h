@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sluice recordings: frames with their timing, formats and metadata, bit for bit, in a file that is
- * only ever appended to. docs/recording.md has every byte. What is read may come from anywhere:
- * every length is checked before it is used.
+ * Sluice recordings: append-only files of frames, bit for bit, with timing, formats and metadata. docs/recording.md
+ * defines every byte. Files are untrusted: every length is checked before it is used.
  */
 #ifndef TOOLS_RECORDING_H
 #define TOOLS_RECORDING_H
@@ -17,14 +16,14 @@
 #define RECORDING_MAGIC      "\x89SLR\r\n\x1a\n"
 #define RECORDING_MAGIC_SIZE 8
 
-/* Writing. Each returns false if the file did not take it: errno says why. */
+/* Writing. Each returns false on an error, with errno. */
 bool recording_create(FILE *file, const char *channel);
 bool recording_put_format(FILE *file, const struct sluice_format *format);
 bool recording_put_frame(FILE *file, const struct sluice_frame *frame,
                          const struct sluice_array arrays[]);
 bool recording_put_end(FILE *file, uint64_t frames, uint64_t missed);
 
-/* A frame's head: all but its data. */
+/* A frame without its data. */
 struct recording_frame {
     uint64_t sequence, session, missed;
     int64_t capture_ns, commit_ns;
@@ -36,10 +35,10 @@ struct recording_frame {
 
 enum recording_block {
     RECORDING_FORMAT = 1, /* recording.format is new */
-    RECORDING_FRAME = 2,  /* recording.frame is new; its data may be taken */
-    RECORDING_END = 3,    /* all was read, up to the end block */
-    RECORDING_CUT = 4,    /* the file ends without one: its writer died, or the disk was full */
-    RECORDING_BAD = -1,   /* damaged, or no recording: recording.problem */
+    RECORDING_FRAME = 2,  /* recording.frame is new; its data can be read */
+    RECORDING_END = 3,    /* the end block was read */
+    RECORDING_CUT = 4,    /* the file has no end block: its writer died, or the disk was full */
+    RECORDING_BAD = -1,   /* damaged, or not a recording: see recording.problem */
 };
 
 struct recording {
@@ -48,28 +47,28 @@ struct recording {
     int64_t created_ns; /* CLOCK_REALTIME */
     struct sluice_format format;
     struct recording_frame frame;
-    uint32_t data_next; /* array whose data comes next in the file */
-    uint64_t size;      /* of the file; UINT64_MAX if not known */
-    uint64_t at;        /* offset of what is being read */
+    uint32_t data_next; /* the array whose data is next in the file */
+    uint64_t size;      /* of the file; UINT64_MAX: unknown */
+    uint64_t at;        /* current offset */
     const char *problem;
 };
 
-/* Reads the header. RECORDING_FORMAT: it is a recording; RECORDING_CUT, RECORDING_BAD. The file
- * stays the caller's. */
+/* Reads the header. Returns RECORDING_FORMAT for a recording, or RECORDING_CUT or RECORDING_BAD. The caller closes the
+ * file. */
 enum recording_block recording_open(struct recording *recording, FILE *file);
 
-/* Reads on to the next block's head; data that was not taken is passed over. */
+/* Reads the head of the next block. Data that was not read is checked and skipped. */
 enum recording_block recording_next(struct recording *recording);
 
-/* Reads the data of frame.arrays[data_next] into `to`, nbytes long, and steps on. RECORDING_FRAME:
- * it is whole; RECORDING_CUT, RECORDING_BAD. `to` may be NULL: then it is only checked. */
+/* Reads the data of frame.arrays[data_next] into `to`, and advances data_next. If `to` is NULL, the data is only
+ * checked. Returns RECORDING_FRAME if it is intact, or RECORDING_CUT or RECORDING_BAD. */
 enum recording_block recording_data(struct recording *recording, void *to);
 
 struct recording_summary {
     uint64_t formats, frames, bytes;
 };
 
-/* Reads and checks all of it. */
+/* Reads and checks a whole file. */
 enum recording_block recording_read(FILE *file, struct recording_summary *summary);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Offsets in a recording, and little-endian numbers: shared by its writer and its reader.
+ * Sizes in a recording, and little-endian numbers; shared by writer and reader.
  */
 #ifndef TOOLS_RECORDING_BYTES_H
 #define TOOLS_RECORDING_BYTES_H

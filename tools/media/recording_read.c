@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reading recordings, which may be cut short, damaged or made to harm.
+ * Reading recordings, which may be cut short, damaged or malicious.
  */
 #include "recording.h"
 
@@ -22,18 +22,18 @@ static enum recording_block bad(struct recording *r, const char *problem)
 static enum recording_block cut(struct recording *r)
 {
     if (ferror(r->file))
-        return bad(r, "it cannot be read");
+        return bad(r, "read error");
     return RECORDING_CUT;
 }
 
-static bool take(struct recording *r, void *to, size_t size)
+static bool read_bytes(struct recording *r, void *to, size_t size)
 {
     size_t got = fread(to, 1, size, r->file);
     r->at += got;
     return got == size;
 }
 
-/* The last element ends inside nbytes, for all indices within the shape. */
+/* True if every element within the shape lies within nbytes. */
 static bool strides_fit(const struct sluice_array *a)
 {
     uint64_t end = sluice_dtype_size(a->dtype);
@@ -121,13 +121,13 @@ static enum recording_block get_format(struct recording *r, const uint8_t *at, u
         return bad(r, "a format block has the wrong size");
     format.array_count = (uint32_t)get_number(&at, 4);
     format.pitch_align = (uint32_t)get_number(&at, 4);
-    at += 8; /* the slot's bytes follow from the rest */
+    at += 8; /* slot_bytes follows from the arrays */
     if (format.array_count == 0 || format.array_count > SLUICE_MAX_ARRAYS ||
         size != FORMAT_HEAD + (uint64_t)format.array_count * ARRAY_RECORD)
         return bad(r, "a format block has the wrong size");
     for (uint32_t i = 0; i < format.array_count; i++)
         if (!get_array(&at, &format.arrays[i], &no_hash))
-            return bad(r, "a format block describes an array that cannot be");
+            return bad(r, "a format block describes an impossible array");
     r->format = format;
     return RECORDING_FORMAT;
 }
@@ -149,7 +149,7 @@ static enum recording_block get_frame(struct recording *r, const uint8_t *at, ui
     uint32_t arrays = (uint32_t)get_number(&at, 4);
     f->meta_size = (uint32_t)get_number(&at, 4);
     at += 4;
-    f->array_count = 0; /* until all of it is checked */
+    f->array_count = 0; /* until all arrays are checked */
     if (arrays == 0 || arrays > SLUICE_MAX_ARRAYS || f->meta_size > SLUICE_MAX_META ||
         size != FRAME_HEAD + (uint64_t)f->meta_size + (uint64_t)arrays * ARRAY_RECORD)
         return bad(r, "a frame block has the wrong size");
@@ -157,7 +157,7 @@ static enum recording_block get_frame(struct recording *r, const uint8_t *at, ui
     at += f->meta_size;
     for (uint32_t i = 0; i < arrays; i++) {
         if (!get_array(&at, &f->arrays[i], &f->hashes[i]))
-            return bad(r, "a frame block describes an array that cannot be");
+            return bad(r, "a frame block describes an impossible array");
         if (f->arrays[i].nbytes > data)
             return bad(r, "a frame block has less data than its arrays need");
         data -= f->arrays[i].nbytes;
@@ -179,12 +179,12 @@ enum recording_block recording_open(struct recording *r, FILE *file)
     r->size = UINT64_MAX;
     if (fileno(file) >= 0 && fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode))
         r->size = (uint64_t)status.st_size;
-    if (!take(r, head, sizeof head))
+    if (!read_bytes(r, head, sizeof head))
         return cut(r);
     if (memcmp(head, RECORDING_MAGIC, RECORDING_MAGIC_SIZE) != 0)
-        return bad(r, "it is no Sluice recording");
+        return bad(r, "not a Sluice recording");
     if (get_number(&at, 4) != RECORDING_VERSION || get_number(&at, 4) != FILE_HEAD)
-        return bad(r, "it is of a version that this release does not read");
+        return bad(r, "this release does not support its version");
     r->created_ns = (int64_t)get_number(&at, 8);
     at += 8;
     memcpy(r->channel, at, sizeof r->channel - 1);
@@ -194,8 +194,8 @@ enum recording_block recording_open(struct recording *r, FILE *file)
     return RECORDING_FORMAT;
 }
 
-/* Reads and checks data that nobody took. */
-static enum recording_block pass_data(struct recording *r)
+/* Reads and checks the data that the caller did not read. */
+static enum recording_block skip_data(struct recording *r)
 {
     while (r->data_next < r->frame.array_count) {
         enum recording_block got = recording_data(r, NULL);
@@ -209,17 +209,17 @@ enum recording_block recording_next(struct recording *r)
 {
     uint8_t block[BLOCK_HEAD], head[HEAD_MAX];
     const uint8_t *at = block;
-    enum recording_block passed = pass_data(r);
-    if (passed != RECORDING_FRAME)
-        return passed;
+    enum recording_block skipped = skip_data(r);
+    if (skipped != RECORDING_FRAME)
+        return skipped;
     r->frame.array_count = 0;
-    if (!take(r, block, sizeof block))
+    if (!read_bytes(r, block, sizeof block))
         return cut(r);
     uint64_t type = get_number(&at, 4), size = get_number(&at, 4), data = get_number(&at, 8);
     uint64_t hash = get_number(&at, 8);
     if (get_number(&at, 8) != hash_of(block, BLOCK_HEAD - 8) || size > HEAD_MAX)
         return bad(r, "a block's head is damaged");
-    if (!take(r, head, size))
+    if (!read_bytes(r, head, size))
         return cut(r);
     if (hash != hash_of(head, size))
         return bad(r, "a block's description is damaged");
@@ -230,7 +230,7 @@ enum recording_block recording_next(struct recording *r)
     case RECORDING_FRAME: return get_frame(r, head, size, data);
     case RECORDING_END:
         return size == END_HEAD && data == 0 ? RECORDING_END : bad(r, "the end block is damaged");
-    default: return bad(r, "it has a block of a kind that this release does not know");
+    default: return bad(r, "it has a block of an unknown kind");
     }
 }
 
@@ -243,14 +243,14 @@ enum recording_block recording_data(struct recording *r, void *to)
     hash_begin(&hash);
     r->data_next++;
     if (to) {
-        if (!take(r, to, left))
+        if (!read_bytes(r, to, left))
             return cut(r);
         hash_add(&hash, to, left);
         left = 0;
     }
     while (left) {
         size_t size = left < sizeof part ? (size_t)left : sizeof part;
-        if (!take(r, part, size))
+        if (!read_bytes(r, part, size))
             return cut(r);
         hash_add(&hash, part, size);
         left -= size;
@@ -268,7 +268,7 @@ enum recording_block recording_read(FILE *file, struct recording_summary *summar
     while (got == RECORDING_FORMAT || got == RECORDING_FRAME) {
         got = recording_next(&r);
         if (got == RECORDING_FRAME)
-            got = pass_data(&r);
+            got = skip_data(&r);
         summary->formats += got == RECORDING_FORMAT;
         summary->frames += got == RECORDING_FRAME;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * How sluice top asks: the folder when something changed in it, for channels of cuda-link's each look, each
- * writer once a look, several at a time. A writer that does not answer is left alone for longer and longer, so that what we ask
- * does not pile up where readers must come in; one that is stopped is not asked at all.
+ * The queries of sluice top. The folder is listed when it changed, cipd: channels at every refresh, and each writer is
+ * queried once per refresh, several at a time. A writer that does not answer is queried less and less often, because
+ * queries fill the queue of connections that readers need; a stopped writer is not queried at all.
  */
 #include "top.h"
 
@@ -16,12 +16,12 @@
 #include "../common/describe.h"
 #include "../common/term.h"
 
-#define ASK_TIME    (250 * SLUICE_MS) /* of one that did not answer before */
-#define LONGEST_GAP (8 * SLUICE_S)
-#define MOST_ASKERS 8
-#define EACH_ASKS   4 /* channels at least, before there is another one beside it */
+#define RETRY_TIMEOUT       (250 * SLUICE_MS) /* for a writer that did not answer before */
+#define MAX_RETRY_INTERVAL  (8 * SLUICE_S)
+#define MAX_THREADS         8
+#define CHANNELS_PER_THREAD 4
 
-/* Could it be the name of one of cuda-link's? As far as the pattern is plain. */
+/* True if the pattern could match a name that starts with "cipd:". */
 static bool may_be_cipd(const char *pattern)
 {
     size_t plain = strcspn(pattern, "*?[\\");
@@ -34,7 +34,7 @@ void top_open(struct top *top, char **patterns, int pattern_count)
     for (int i = 0; i < pattern_count; i++)
         top->cipd = top->cipd || may_be_cipd(patterns[i]);
     pthread_mutex_init(&top->lock, NULL);
-    (void)sluice_registry_watch_open(&top->watch, NULL); /* without one it is listed each time */
+    (void)sluice_registry_watch_open(&top->watch, NULL); /* may fail: the folder is then listed every time */
 }
 
 void top_close(struct top *top)
@@ -46,12 +46,12 @@ void top_close(struct top *top)
     pthread_mutex_destroy(&top->lock);
 }
 
-/* ---- the names ---- */
+/* ---- names ---- */
 
-/* The folder's names, if something changed there; false: nothing did. */
+/* Lists the folder if it changed; false if it did not. */
 static bool list_folder(struct top *top)
 {
-    /* Drained first: what changes from here on is seen the next time. */
+    /* Clear the watch before listing, so that a change in the meantime is seen by the next call. */
     bool changed = !top->watch || sluice_registry_watch_next(top->watch, 0) == SLUICE_OK;
     if (top->listed && !changed)
         return false;
@@ -90,13 +90,13 @@ static int add_cipd_name(void *names, const char *name)
     return add_name(names, entry);
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     const struct top_entry *x = a, *y = b;
     return strcmp(x->name, y->name);
 }
 
-static void list(struct top *top)
+static void refresh_list(struct top *top)
 {
     struct names names = { .list = NULL };
     if (!list_folder(top) && !top->cipd)
@@ -107,19 +107,19 @@ static void list(struct top *top)
         snprintf(entry.name, sizeof entry.name, "%s", channel->name);
         add_name(&names, entry);
     }
-    if (top->cipd) /* of which nothing tells when they come and go; what cannot be listed is not there for us */
+    if (top->cipd) /* these cannot be watched; errors are ignored */
         (void)sluice_cipd_list(add_cipd_name, &names);
     if (names.count)
-        qsort(names.list, names.count, sizeof *names.list, by_name);
+        qsort(names.list, names.count, sizeof *names.list, compare_names);
     pthread_mutex_lock(&top->lock);
     top->listed = top->result == SLUICE_OK && top_list(top, names.list, names.count);
     pthread_mutex_unlock(&top->lock);
     free(names.list);
 }
 
-/* ---- the writers ---- */
+/* ---- writers ---- */
 
-static void ask(struct top *top, struct top_channel *channel, const atomic_bool *stop)
+static void query_writer(struct top *top, struct top_channel *channel, const atomic_bool *stop)
 {
     struct sluice_reader_info readers[SLUICE_MAX_READERS];
     struct sluice_channel_info info = { .size = sizeof info };
@@ -127,22 +127,22 @@ static void ask(struct top *top, struct top_channel *channel, const atomic_bool 
     int result = SLUICE_TIMEOUT;
     if (!channel->entry.live)
         return;
-    if (channel->silent && process_is_stopped(channel->entry.pid)) {
+    if (channel->timeouts && process_is_stopped(channel->entry.pid)) {
         snprintf(reason, sizeof reason, "its writer, process %u, is stopped", channel->entry.pid);
-        channel->ask_after = 0; /* as soon as it goes on */
-    } else if (now_ns() < channel->ask_after) {
+        channel->next_query_ns = 0; /* query it as soon as it continues */
+    } else if (now_ns() < channel->next_query_ns) {
         snprintf(reason, sizeof reason, "%s", channel->reason);
     } else {
         if (is_cipd(channel->entry.name))
-            result = cipd_channel_info(channel->entry.name, ASK_TIME, &info, reason, sizeof reason);
+            result = cipd_channel_info(channel->entry.name, RETRY_TIMEOUT, &info, reason, sizeof reason);
         else if ((result = query_channel(channel->entry.name, channel->entry.pid,
-                                       now_ns() + (channel->silent ? ASK_TIME : WRITER_TIMEOUT), stop, &info, readers,
+                                       now_ns() + (channel->timeouts ? RETRY_TIMEOUT : WRITER_TIMEOUT), stop, &info, readers,
                                        SLUICE_MAX_READERS)))
             snprintf(reason, sizeof reason, "%s", sluice_last_error());
-        int64_t gap = SLUICE_S << (channel->silent < 4 ? channel->silent : 4);
-        channel->silent = result == SLUICE_TIMEOUT ? channel->silent + 1 : 0;
-        channel->ask_after =
-            channel->silent ? now_ns() + (gap < LONGEST_GAP ? gap : LONGEST_GAP) : 0;
+        int64_t interval = SLUICE_S << (channel->timeouts < 4 ? channel->timeouts : 4);
+        channel->timeouts = result == SLUICE_TIMEOUT ? channel->timeouts + 1 : 0;
+        channel->next_query_ns =
+            channel->timeouts ? now_ns() + (interval < MAX_RETRY_INTERVAL ? interval : MAX_RETRY_INTERVAL) : 0;
     }
     pthread_mutex_lock(&top->lock);
     top_update(channel, result, reason, &info, readers);
@@ -155,31 +155,31 @@ struct round {
     atomic_size_t next;
 };
 
-static void *ask_some(void *context)
+static void *query_thread(void *context)
 {
     struct round *round = context;
     size_t i;
-    /* The list stands still meanwhile. */
+    /* The list does not change meanwhile. */
     while (!atomic_load(round->stop) && (i = atomic_fetch_add(&round->next, 1)) < round->top->count)
-        ask(round->top, round->top->list[i], round->stop);
+        query_writer(round->top, round->top->list[i], round->stop);
     return NULL;
 }
 
 void top_refresh(struct top *top, const atomic_bool *stop)
 {
     struct round round = { .top = top, .stop = stop };
-    pthread_t askers[MOST_ASKERS];
+    pthread_t threads[MAX_THREADS];
     size_t count = 0;
     sigset_t all, ours;
-    list(top);
+    refresh_list(top);
     sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &ours); /* signals are for the thread that waits for them */
-    while (count + 1 < MOST_ASKERS && top->count / EACH_ASKS > count &&
-           pthread_create(&askers[count], NULL, ask_some, &round) == 0)
+    pthread_sigmask(SIG_BLOCK, &all, &ours); /* only the screen's thread handles signals */
+    while (count + 1 < MAX_THREADS && top->count / CHANNELS_PER_THREAD > count &&
+           pthread_create(&threads[count], NULL, query_thread, &round) == 0)
         count++;
     pthread_sigmask(SIG_SETMASK, &ours, NULL);
-    ask_some(&round);
+    query_thread(&round);
     while (count)
-        pthread_join(askers[--count], NULL);
+        pthread_join(threads[--count], NULL);
     top_refresh_gpus(top);
 }

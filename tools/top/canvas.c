@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Text into lines of a given width, with the escapes of terminals.
+ * Text in lines of a given width, with escape sequences.
  */
 #include "canvas.h"
 
@@ -12,24 +12,24 @@
 
 #include "../common/text.h"
 
-#define LONGEST 512
+#define MAX_TEXT 512
 
-static bool make_room(struct canvas *canvas, size_t more)
+static bool reserve(struct canvas *canvas, size_t more)
 {
-    if (canvas->used + more <= canvas->room)
+    if (canvas->used + more <= canvas->capacity)
         return true;
-    size_t room = 2 * (canvas->used + more);
-    char *bytes = realloc(canvas->bytes, room);
+    size_t capacity = 2 * (canvas->used + more);
+    char *bytes = realloc(canvas->bytes, capacity);
     if (!bytes)
         return false;
     canvas->bytes = bytes;
-    canvas->room = room;
+    canvas->capacity = capacity;
     return true;
 }
 
-static void add(struct canvas *canvas, const char *text, size_t size)
+static void add_bytes(struct canvas *canvas, const char *text, size_t size)
 {
-    if (!make_room(canvas, size + 1))
+    if (!reserve(canvas, size + 1))
         return;
     memcpy(canvas->bytes + canvas->used, text, size);
     canvas->used += size;
@@ -38,7 +38,7 @@ static void add(struct canvas *canvas, const char *text, size_t size)
 
 static void add_text(struct canvas *canvas, const char *text)
 {
-    add(canvas, text, strlen(text));
+    add_bytes(canvas, text, strlen(text));
 }
 
 void canvas_begin(struct canvas *canvas, unsigned width, unsigned height)
@@ -54,7 +54,7 @@ void canvas_free(struct canvas *canvas)
 {
     free(canvas->bytes);
     canvas->bytes = NULL;
-    canvas->used = canvas->room = 0;
+    canvas->used = canvas->capacity = 0;
 }
 
 /* ---- text ---- */
@@ -72,7 +72,7 @@ static void begin_style(struct canvas *canvas, unsigned style)
         add_text(canvas, colours[style & STYLE_COLOUR]);
 }
 
-/* Text that is known to be clean. */
+/* For text without control characters. */
 static void put_clean(struct canvas *canvas, unsigned style, const char *text)
 {
     unsigned left = canvas->width - canvas->column, taken = 0;
@@ -86,11 +86,11 @@ static void put_clean(struct canvas *canvas, unsigned style, const char *text)
     if (size == 0)
         return;
     if (canvas->base & STYLE_REVERSE)
-        style &= ~(unsigned)STYLE_COLOUR; /* would be the colour of the ground */
+        style &= ~(unsigned)STYLE_COLOUR; /* in reverse it would colour the background */
     style |= canvas->base;
     if (canvas->escapes && style)
         begin_style(canvas, style);
-    add(canvas, text, size);
+    add_bytes(canvas, text, size);
     if (canvas->escapes && style)
         add_text(canvas, "\033[0m");
     canvas->column += taken;
@@ -98,7 +98,7 @@ static void put_clean(struct canvas *canvas, unsigned style, const char *text)
 
 void canvas_put(struct canvas *canvas, unsigned style, const char *format, ...)
 {
-    char text[LONGEST];
+    char text[MAX_TEXT];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
@@ -130,16 +130,16 @@ void canvas_skip_to(struct canvas *canvas, unsigned row)
         canvas_line(canvas);
 }
 
-/* ---- sparks ---- */
+/* ---- sparklines ---- */
 
 void canvas_sparkline(struct canvas *canvas, unsigned style, const float *values, size_t count,
                   unsigned width)
 {
     static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
-    static const char *const signs[] = { "_", ".", ":", "-", "=", "+", "*", "#" };
-    const char *const *levels = canvas->utf8 ? blocks : signs;
-    char text[LONGEST] = "";
-    size_t used = 0, most = LONGEST / 4;
+    static const char *const ascii[] = { "_", ".", ":", "-", "=", "+", "*", "#" };
+    const char *const *levels = canvas->utf8 ? blocks : ascii;
+    char text[MAX_TEXT] = "";
+    size_t used = 0, most = MAX_TEXT / 4;
     float top = 0;
     if (width > most)
         width = (unsigned)most;
@@ -152,10 +152,10 @@ void canvas_sparkline(struct canvas *canvas, unsigned style, const float *values
             top = values[i];
     used = (size_t)snprintf(text, sizeof text, "%*s", (int)(width - count), "");
     for (size_t i = 0; i < count; i++) {
-        bool there = isfinite(values[i]) && values[i] >= 0;
-        size_t level = there && top > 0 ? (size_t)lroundf(values[i] / top * 6) : 0;
+        bool known = isfinite(values[i]) && values[i] >= 0;
+        size_t level = known && top > 0 ? (size_t)lroundf(values[i] / top * 6) : 0;
         used +=
-            (size_t)snprintf(text + used, sizeof text - used, "%s", there ? levels[level] : " ");
+            (size_t)snprintf(text + used, sizeof text - used, "%s", known ? levels[level] : " ");
     }
     put_clean(canvas, style, text);
 }

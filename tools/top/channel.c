@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pages of sluice top: one channel with its readers, and the help.
+ * Two pages of sluice top: one channel with its readers, and the help.
  */
 #include "top.h"
 
@@ -13,7 +13,7 @@
 
 /* ---- one channel ---- */
 
-static void label(struct canvas *canvas, const char *text)
+static void put_label(struct canvas *canvas, const char *text)
 {
     canvas_put(canvas, STYLE_BOLD, "%-9s", text);
 }
@@ -28,17 +28,17 @@ static void draw_title(struct canvas *canvas, const struct top_channel *channel)
                                       : STYLE_YELLOW,
                "  %s", top_state(channel));
     if (top_is_dead(channel))
-        canvas_put(canvas, STYLE_PLAIN, ": its writer died; the name is free to take");
+        canvas_put(canvas, STYLE_PLAIN, ": the writer died; the name may be reused");
     else if (!live)
         canvas_put(canvas, STYLE_PLAIN, ": %s", channel->reason);
     canvas_line(canvas);
     if (!live && channel->answered) {
-        canvas_put(canvas, STYLE_DIM, "what follows is what it said last");
+        canvas_put(canvas, STYLE_DIM, "below is its last answer");
         canvas_line(canvas);
     }
 }
 
-/* Which slots are leased, by how many. */
+/* The leased slots, with the number of readers that hold each. */
 static void put_leases(struct canvas *canvas, const struct top_channel *channel)
 {
     bool any = false;
@@ -59,21 +59,21 @@ static void draw_writer(struct canvas *canvas, const struct top_channel *channel
 {
     const struct sluice_channel_info *info = &channel->info;
     char format[FORMAT_TEXT], device[DEVICE_TEXT], a[TERM_TEXT];
-    label(canvas, "writer");
+    put_label(canvas, "writer");
     canvas_put(canvas, STYLE_PLAIN, "%s, process %u, user %u, device %s, wire version %u",
                info->program, info->pid, info->uid, text_device(device, info), info->wire_version);
     canvas_line(canvas);
-    label(canvas, "session");
+    put_label(canvas, "session");
     canvas_put(canvas, STYLE_PLAIN, "%016" PRIx64 ", open for %s, generation %u", info->session,
                text_duration(a, info->now_ns - info->opened_ns), info->generation);
     canvas_line(canvas);
-    label(canvas, "format");
+    put_label(canvas, "format");
     canvas_put(canvas, STYLE_PLAIN, "%s", text_format(format, &info->format));
     if (info->writable)
         canvas_put(canvas, STYLE_YELLOW, "; readers may change frames");
     canvas_line(canvas);
-    label(canvas, "slots");
-    canvas_put(canvas, STYLE_PLAIN, "%u of at most %u, %s each; without a free one it %s",
+    put_label(canvas, "slots");
+    canvas_put(canvas, STYLE_PLAIN, "%u of at most %u, %s each; without a free slot the writer %s",
                info->slots, info->max_slots, text_bytes(a, info->format.slot_bytes),
                info->policy == SLUICE_WAIT ? "waits" : "drops");
     put_leases(canvas, channel);
@@ -86,7 +86,7 @@ static void draw_history(struct canvas *canvas, const struct top_channel *channe
     while (first < TOP_HISTORY && isnan(channel->history[first]))
         first++;
     size_t count = TOP_HISTORY - first;
-    label(canvas, "fps");
+    put_label(canvas, "fps");
     if (canvas->column + count > canvas->width)
         count = canvas->width > canvas->column ? canvas->width - canvas->column : 0;
     canvas_sparkline(canvas, STYLE_CYAN, channel->history + TOP_HISTORY - count, count,
@@ -98,24 +98,24 @@ static void draw_frames(struct canvas *canvas, const struct top_channel *channel
 {
     const struct sluice_channel_info *info = &channel->info;
     char a[TERM_TEXT], b[TERM_TEXT];
-    label(canvas, "frames");
+    put_label(canvas, "frames");
     canvas_put(canvas, STYLE_PLAIN, "%" PRIu64 " committed (%s)", info->committed,
                text_bytes(a, info->bytes));
     if (channel->fps >= 0)
-        canvas_put(canvas, STYLE_BOLD, ", %.1f a second (%s)", channel->fps,
+        canvas_put(canvas, STYLE_BOLD, ", %.1f per second (%s)", channel->fps,
                    text_bytes(a, (uint64_t)channel->bytes));
     if (info->last_commit_ns)
         canvas_put(canvas, STYLE_PLAIN, ", the last %s ago",
                    text_duration(b, info->now_ns - info->last_commit_ns));
     canvas_line(canvas);
-    label(canvas, "lost");
+    put_label(canvas, "lost");
     canvas_put(canvas, info->dropped ? STYLE_YELLOW : STYLE_PLAIN, "%" PRIu64 " dropped",
                info->dropped);
     if (channel->new_drops)
         canvas_put(canvas, STYLE_YELLOW | STYLE_BOLD, " (+%" PRIu64 ")", channel->new_drops);
-    canvas_put(canvas, STYLE_PLAIN, ", %" PRIu64 " taken unread from slow readers", info->stolen);
+    canvas_put(canvas, STYLE_PLAIN, ", %" PRIu64 " overwritten before slow readers read them", info->stolen);
     canvas_line(canvas);
-    label(canvas, "readers");
+    put_label(canvas, "readers");
     canvas_put(canvas, STYLE_PLAIN,
                "%u of at most %u; %" PRIu64 " died, %" PRIu64 " evicted, %" PRIu64 " refused",
                info->readers, info->max_readers, info->died, info->evicted, info->refused);
@@ -128,7 +128,7 @@ static void draw_gpu(struct canvas *canvas, const struct nvml_gpu *gpu)
     char text[TOP_GPU_TEXT];
     if (!gpu)
         return;
-    label(canvas, "gpu");
+    put_label(canvas, "gpu");
     canvas_put(canvas, STYLE_PLAIN, "%s", top_gpu_text(text, gpu));
     canvas_line(canvas);
 }
@@ -150,7 +150,7 @@ void top_draw_channel(struct canvas *canvas, const struct top *top,
     if (count)
         top_grid_draw(readers, canvas, rows, count, until);
     else
-        canvas_put(canvas, STYLE_DIM, "nobody reads it");
+        canvas_put(canvas, STYLE_DIM, "no readers");
     if (!count)
         canvas_line(canvas);
 }
@@ -159,15 +159,15 @@ void top_draw_channel(struct canvas *canvas, const struct top *top,
 
 static const char *const keys[][2] = {
     { "up, down, pages, Home, End", "choose a channel, or scroll its readers" },
-    { "Enter", "opens the channel; Esc, Backspace or Left goes back" },
-    { "< >", "sort by the column to the left, to the right" },
-    { "r", "reverses the order" },
-    { "/", "shows only names with this in them, or like this: cam*; Esc shows all again" },
-    { "a", "shows or hides names whose writers died before" },
-    { "p, Space", "pauses; nobody is asked meanwhile" },
-    { "+ -", "looks more seldom, more often" },
-    { "? h F1", "this help; any key leaves it" },
-    { "q, Ctrl-C", "quits" },
+    { "Enter", "open the channel; Esc, Backspace or Left goes back" },
+    { "< >", "sort by the column to the left or right" },
+    { "r", "reverse the order" },
+    { "/", "show only names that contain a text or match a pattern such as cam*; Esc shows all" },
+    { "a", "show or hide channels whose writer died earlier" },
+    { "p, Space", "pause; no writer is queried meanwhile" },
+    { "+ -", "refresh less often, more often" },
+    { "? h F1", "show this help; any key closes it" },
+    { "q, Ctrl-C", "quit" },
 };
 #define KEY_COUNT (sizeof keys / sizeof keys[0])
 
@@ -177,28 +177,28 @@ struct page {
     unsigned until;
 };
 
-/* `left` has so much room; the first `length` bytes of `right` stand behind it. */
-static void put_line(struct page *page, unsigned style, const char *left, unsigned room, const char *right, size_t length)
+/* A line with `left` padded to `width`, followed by the first `length` bytes of `right`. */
+static void put_line(struct page *page, unsigned style, const char *left, unsigned width, const char *right, size_t length)
 {
     if (page->count++ < page->first || page->canvas->row >= page->until)
         return;
-    canvas_put(page->canvas, room ? STYLE_BOLD : style, "%-*s", (int)room, left);
+    canvas_put(page->canvas, width ? STYLE_BOLD : style, "%-*s", (int)width, left);
     canvas_put(page->canvas, style, "%.*s", (int)length, right);
     canvas_line(page->canvas);
 }
 
-/* How much of the text goes into a line, up to the end of a word. */
-static size_t fit(const char *text, size_t room)
+/* The length of the first line when the text is wrapped at words. */
+static size_t wrapped_length(const char *text, size_t width)
 {
-    size_t length = strlen(text), end = room;
-    if (length <= room)
+    size_t length = strlen(text), end = width;
+    if (length <= width)
         return length;
     while (end && text[end] != ' ')
         end--;
-    return end ? end : room;
+    return end ? end : width;
 }
 
-/* A text that is longer than the line goes on below; in a narrow window all of it stands below. */
+/* A long text is wrapped; on a narrow screen it starts on the line below the key. */
 static void put_help(struct page *page, const char *left, const char *right)
 {
     unsigned width = page->canvas->width, indent = width < 60 ? 6 : 29;
@@ -209,7 +209,7 @@ static void put_help(struct page *page, const char *left, const char *right)
         key[0] = 0;
     }
     do {
-        size_t length = fit(right, width > indent ? width - indent : 1);
+        size_t length = wrapped_length(right, width > indent ? width - indent : 1);
         put_line(page, STYLE_PLAIN, key, indent, right, length);
         key[0] = 0;
         right += length + strspn(right + length, " ");
@@ -238,6 +238,6 @@ size_t top_draw_help(struct canvas *canvas, size_t first, unsigned until)
     put_columns(&page, "columns: channels", &top_channels);
     put_columns(&page, "columns: readers of one channel", &top_readers);
     put_title(&page, STYLE_PLAIN, "");
-    put_title(&page, STYLE_DIM, "looking holds no lease and costs a writer nothing per frame");
+    put_title(&page, STYLE_DIM, "sluice top holds no leases and costs a writer nothing per frame");
     return page.count;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The GPUs that the channels of sluice top are on. Which one that is a writer says by its UUID: its
- * "cuda:0" may be any.
+ * The GPUs of the channels in sluice top. They are identified by UUID, since "cuda:0" of a writer may be any GPU.
  */
 #include "top.h"
 
@@ -11,7 +10,7 @@
 
 #include "../common/term.h"
 
-#define TOP_GPU_LINES 4
+#define MAX_LINES 4
 
 static bool has_gpu(const struct top_channel *channel)
 {
@@ -20,7 +19,7 @@ static bool has_gpu(const struct top_channel *channel)
            memcmp(channel->info.device_uuid, none, sizeof none) != 0;
 }
 
-static const struct top_gpu *find(const struct top_gpu *gpus, size_t count,
+static const struct top_gpu *find_gpu(const struct top_gpu *gpus, size_t count,
                                   const unsigned char uuid[16])
 {
     for (size_t i = 0; i < count; i++)
@@ -33,12 +32,12 @@ void top_refresh_gpus(struct top *top)
 {
     struct top_gpu gpus[TOP_GPUS];
     size_t count = 0;
-    /* The list and the GPUs stand still meanwhile: only this thread changes them. */
+    /* Reads the list and the GPUs without the lock: only this thread changes them. */
     for (size_t i = 0; i < top->count && count < TOP_GPUS; i++) {
         const unsigned char *uuid = top->list[i]->info.device_uuid;
-        if (!has_gpu(top->list[i]) || find(gpus, count, uuid))
+        if (!has_gpu(top->list[i]) || find_gpu(gpus, count, uuid))
             continue;
-        const struct top_gpu *old = find(top->gpus, top->gpu_count, uuid);
+        const struct top_gpu *old = find_gpu(top->gpus, top->gpu_count, uuid);
         struct top_gpu *gpu = &gpus[count];
         if (old) {
             *gpu = *old;
@@ -60,11 +59,11 @@ const struct nvml_gpu *top_gpu_of(const struct top *top, const struct top_channe
 {
     const struct top_gpu *gpu = NULL;
     if (has_gpu(channel))
-        gpu = find(top->gpus, top->gpu_count, channel->info.device_uuid);
+        gpu = find_gpu(top->gpus, top->gpu_count, channel->info.device_uuid);
     return gpu && gpu->now.handle ? &gpu->now : NULL;
 }
 
-/* ---- in words ---- */
+/* ---- output ---- */
 
 char *top_gpu_text(char text[TOP_GPU_TEXT], const struct nvml_gpu *gpu)
 {
@@ -85,7 +84,7 @@ char *top_gpu_text(char text[TOP_GPU_TEXT], const struct nvml_gpu *gpu)
         used += (size_t)snprintf(text + used, room - used, " PCIe %s/s in, %s/s out,",
                                  text_bytes(a, (uint64_t)gpu->pcie_in),
                                  text_bytes(b, (uint64_t)gpu->pcie_out));
-    text[used - 1] = 0; /* the comma, or the colon */
+    text[used - 1] = 0; /* removes the last comma or colon */
     return text;
 }
 
@@ -94,13 +93,13 @@ void top_draw_gpus(struct canvas *canvas, const struct top *top)
     char text[TOP_GPU_TEXT];
     size_t known = 0;
     for (size_t i = 0; i < top->gpu_count; i++) {
-        if (!top->gpus[i].now.handle || ++known > TOP_GPU_LINES)
+        if (!top->gpus[i].now.handle || ++known > MAX_LINES)
             continue;
         canvas_put(canvas, STYLE_PLAIN, "%s", top_gpu_text(text, &top->gpus[i].now));
         canvas_line(canvas);
     }
-    if (known > TOP_GPU_LINES) {
-        canvas_put(canvas, STYLE_DIM, "and %zu more GPUs; --once prints all", known - TOP_GPU_LINES);
+    if (known > MAX_LINES) {
+        canvas_put(canvas, STYLE_DIM, "and %zu more GPUs; --once prints all", known - MAX_LINES);
         canvas_line(canvas);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A table on a screen: sorted, cut to the width by leaving out what matters least, scrolled to the
- * row that is selected.
+ * A table on the screen: sorted, without the least important columns if the screen is narrow, and scrolled to the
+ * selected row.
  */
 #include "top.h"
 
@@ -13,10 +13,10 @@
 #include "../common/text.h"
 #include "screen.h"
 
-#define MOST_COLUMNS 24
-#define LONGEST_NAME 20 /* the first column is cut to this before another one goes */
-#define LEAST_SPARK  12
-#define MOST_TEXT    40
+#define MAX_COLUMNS     24
+#define SHORT_NAME      20 /* the first column is cut to this width before the sparkline is left out */
+#define MIN_SPARKLINE   12
+#define MAX_TEXT_COLUMN 40
 
 /* ---- sorting ---- */
 
@@ -34,12 +34,12 @@ static int compare(const void *a, const void *b, void *context)
     } else {
         bool p = isnan(x->key.number), q = isnan(y->key.number);
         if (p != q)
-            return p ? 1 : -1; /* what is not known comes last, either way */
+            return p ? 1 : -1; /* unknown numbers come last in either order */
         if (!p)
             result = x->key.number < y->key.number ? 1 : x->key.number > y->key.number ? -1 : 0;
     }
     if (result == 0)
-        return x->place < y->place ? -1 : x->place > y->place;
+        return x->index < y->index ? -1 : x->index > y->index;
     return order->reverse ? -result : result;
 }
 
@@ -49,7 +49,7 @@ void top_sort(const struct top_table *table, struct top_sorted *sorted, size_t c
     struct order order = { .text = table->columns[column].text, .reverse = reverse };
     for (size_t i = 0; i < count; i++) {
         table->cell(sorted[i].row, column, &sorted[i].key);
-        sorted[i].place = i;
+        sorted[i].index = i;
     }
     if (count)
         qsort_r(sorted, count, sizeof *sorted, compare, &order);
@@ -76,19 +76,19 @@ bool top_grid_key(struct top_grid *grid, int key, size_t count)
     default: return false;
     }
     if (key >= KEY_UP)
-        grid->selected[0] = 0; /* the row at that place, whichever it is */
+        grid->selected[0] = 0; /* select by index, not by name */
     return true;
 }
 
 /* ---- layout ---- */
 
 struct layout {
-    unsigned width[MOST_COLUMNS];
-    bool shown[MOST_COLUMNS];
-    unsigned spark; /* 0: none */
+    unsigned width[MAX_COLUMNS];
+    bool shown[MAX_COLUMNS];
+    unsigned sparkline; /* 0: none */
 };
 
-static unsigned taken(const struct layout *layout, size_t count)
+static unsigned total_width(const struct layout *layout, size_t count)
 {
     unsigned total = 0;
     for (size_t i = 0; i < count; i++)
@@ -108,7 +108,7 @@ static void measure(struct layout *layout, const struct top_table *table,
         for (size_t i = 0; table->columns[c].text && i < count; i++) {
             table->cell(sorted[i].row, c, &cell);
             width = text_width(cell.text);
-            unsigned most = c == 0 ? SLUICE_MAX_NAME : MOST_TEXT; /* names of cuda-link's may be far longer */
+            unsigned most = c == 0 ? SLUICE_MAX_NAME : MAX_TEXT_COLUMN; /* cipd: names may be longer */
             if (width > most)
                 width = most;
             if (width > layout->width[c])
@@ -117,8 +117,8 @@ static void measure(struct layout *layout, const struct top_table *table,
     }
 }
 
-/* The least of those that may go; the table's count: none. */
-static size_t least_of(const struct top_grid *grid, const struct layout *layout)
+/* The visible column with the highest rank, except the name and the sort column; the table's count if there is none. */
+static size_t least_important(const struct top_grid *grid, const struct layout *layout)
 {
     const struct top_column *columns = grid->table->columns;
     size_t least = grid->table->count;
@@ -129,30 +129,30 @@ static size_t least_of(const struct top_grid *grid, const struct layout *layout)
     return least;
 }
 
-/* What matters least goes first; the column that is sorted by stays. */
-static void fit(struct layout *layout, const struct top_grid *grid, unsigned width)
+/* Shrinks the layout to the width of the screen. */
+static void fit_width(struct layout *layout, const struct top_grid *grid, unsigned width)
 {
     const struct top_table *table = grid->table;
-    unsigned spark = table->spark ? 2 + LEAST_SPARK : 0, used;
-    while ((used = taken(layout, table->count) + spark) > width) {
+    unsigned sparkline = table->sparkline ? 2 + MIN_SPARKLINE : 0, used;
+    while ((used = total_width(layout, table->count) + sparkline) > width) {
         unsigned over = used - width, room = 0;
-        size_t least = least_of(grid, layout);
-        if (layout->width[0] > LONGEST_NAME)
-            room = layout->width[0] - LONGEST_NAME;
-        if (least < table->count && table->columns[least].rank > table->spark_rank)
+        size_t least = least_important(grid, layout);
+        if (layout->width[0] > SHORT_NAME)
+            room = layout->width[0] - SHORT_NAME;
+        if (least < table->count && table->columns[least].rank > table->sparkline_rank)
             layout->shown[least] = false;
         else if (room)
             layout->width[0] -= over < room ? over : room;
-        else if (spark)
-            spark = 0;
+        else if (sparkline)
+            sparkline = 0;
         else if (least < table->count)
             layout->shown[least] = false;
         else
             break;
     }
-    layout->spark = spark && used <= width ? width - used + LEAST_SPARK : 0;
-    if (layout->spark > TOP_HISTORY)
-        layout->spark = TOP_HISTORY;
+    layout->sparkline = sparkline && used <= width ? width - used + MIN_SPARKLINE : 0;
+    if (layout->sparkline > TOP_HISTORY)
+        layout->sparkline = TOP_HISTORY;
 }
 
 /* ---- drawing ---- */
@@ -162,7 +162,7 @@ static void draw_cell(struct canvas *canvas, const struct top_column *column, un
 {
     unsigned wide = text_width(text), pad = wide < width ? width - wide : 0;
     char cut[TOP_CELL];
-    if (wide > width && width) { /* names are cut in sight, numbers never */
+    if (wide > width && width) { /* cut names end in '~'; numbers are never cut */
         size_t size = 0, at = 0;
         for (; text[size] && at < width; size++)
             at += ((unsigned char)text[size + 1] & 0xC0) != 0x80;
@@ -199,8 +199,8 @@ static void draw_header(struct canvas *canvas, const struct top_grid *grid,
         draw_cell(canvas, &table->columns[c], layout->width[c],
                   c == grid->sort ? STYLE_BOLD : STYLE_PLAIN, title, false);
     }
-    if (layout->spark)
-        canvas_put(canvas, STYLE_PLAIN, "  %*s", (int)layout->spark, "FPS HISTORY");
+    if (layout->sparkline)
+        canvas_put(canvas, STYLE_PLAIN, "  %*s", (int)layout->sparkline, "FPS HISTORY");
     canvas_line(canvas);
 }
 
@@ -220,15 +220,15 @@ static void draw_row(struct canvas *canvas, const struct top_grid *grid,
     }
     if (noted)
         canvas_put(canvas, note.style, "  %s", note.text);
-    else if (layout->spark) {
-        const float *values = table->spark(row);
+    else if (layout->sparkline) {
+        const float *values = table->sparkline(row);
         canvas_put(canvas, STYLE_PLAIN, "  ");
-        canvas_sparkline(canvas, STYLE_CYAN, values, TOP_HISTORY, layout->spark);
+        canvas_sparkline(canvas, STYLE_CYAN, values, TOP_HISTORY, layout->sparkline);
     }
     canvas_line(canvas);
 }
 
-/* Where the selected row went, and what of the rows is in sight. */
+/* Finds the selected row after sorting, and scrolls to it. */
 static void scroll(struct top_grid *grid, const struct top_sorted *sorted, size_t count,
                    size_t room)
 {
@@ -264,7 +264,7 @@ void top_grid_draw(struct top_grid *grid, struct canvas *canvas, const void **ro
         sorted[i].row = rows[i];
     top_sort(grid->table, sorted, count, grid->sort, grid->reverse);
     measure(&layout, grid->table, sorted, count);
-    fit(&layout, grid, canvas->width);
+    fit_width(&layout, grid, canvas->width);
     draw_header(canvas, grid, &layout);
     scroll(grid, sorted, count, until - canvas->row);
     for (size_t i = grid->first; i < count && canvas->row < until; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The screen of sluice top. One thread asks and sleeps, this one draws and listens to the keys; a
- * writer that does not answer never makes a key wait.
+ * The screen of sluice top. One thread queries the writers, this one draws and handles keys, so that a writer that does
+ * not answer never delays a key.
  */
 #include "top.h"
 
@@ -19,26 +19,26 @@
 #include "../common/text.h"
 #include "screen.h"
 
-#define FIRST_GAP (250 * SLUICE_MS) /* rates are there soon, whatever the interval */
+#define FIRST_INTERVAL (250 * SLUICE_MS) /* so that rates appear soon */
 
-static const int64_t steps[] = { SLUICE_S / 10, SLUICE_S / 5,  SLUICE_S / 2,
+static const int64_t intervals[] = { SLUICE_S / 10, SLUICE_S / 5,  SLUICE_S / 2,
                                  SLUICE_S,      2 * SLUICE_S,  5 * SLUICE_S,
                                  10 * SLUICE_S, 30 * SLUICE_S, 60 * SLUICE_S };
-#define STEP_COUNT (sizeof steps / sizeof steps[0])
+#define INTERVAL_COUNT (sizeof intervals / sizeof intervals[0])
 
 enum page { PAGE_LIST, PAGE_CHANNEL, PAGE_HELP };
 
 struct live {
     struct top *top;
 
-    /* Both threads', under the lock. */
+    /* Shared by both threads, under the lock of `top`. */
     pthread_cond_t changed;
     int64_t interval;
     bool paused;
     atomic_bool stop;
-    int news[2]; /* a pipe: a byte when there is something new to draw */
+    int news[2]; /* a pipe; a byte means that there is something to draw */
 
-    /* The drawing thread's. */
+    /* Of the drawing thread. */
     struct canvas canvas;
     struct top_grid channels, readers;
     enum page page, under_help;
@@ -46,17 +46,17 @@ struct live {
     char filter[SLUICE_MAX_NAME + 1];
     bool typing, all;
     size_t help_first, help_count;
-    size_t listed; /* rows in the grid that has the keys */
+    size_t listed; /* number of rows in the grid that the keys act on */
 };
 
-/* ---- asking ---- */
+/* ---- the querying thread ---- */
 
-/* Until the next look is due, or the end. Under the lock. */
+/* Waits until the next refresh is due, or for the end. Holds the lock. */
 static void wait_for_next(struct live *live, int64_t start, bool first)
 {
     while (!atomic_load(&live->stop)) {
-        int64_t gap = first && live->interval > FIRST_GAP ? FIRST_GAP : live->interval;
-        int64_t next = start + gap;
+        int64_t interval = first && live->interval > FIRST_INTERVAL ? FIRST_INTERVAL : live->interval;
+        int64_t next = start + interval;
         struct timespec until = { .tv_sec = next / SLUICE_S, .tv_nsec = next % SLUICE_S };
         if (live->paused)
             pthread_cond_wait(&live->changed, &live->top->lock);
@@ -67,7 +67,7 @@ static void wait_for_next(struct live *live, int64_t start, bool first)
     }
 }
 
-static void *ask_on(void *context)
+static void *query_loop(void *context)
 {
     struct live *live = context;
     for (bool first = true; !atomic_load(&live->stop); first = false) {
@@ -81,7 +81,7 @@ static void *ask_on(void *context)
     return NULL;
 }
 
-static bool start_asking(struct live *live, pthread_t *asker)
+static bool start_queries(struct live *live, pthread_t *thread)
 {
     pthread_condattr_t clock;
     sigset_t all, ours;
@@ -93,7 +93,7 @@ static bool start_asking(struct live *live, pthread_t *asker)
         return false;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &ours);
-    int failed = pthread_create(asker, NULL, ask_on, live);
+    int failed = pthread_create(thread, NULL, query_loop, live);
     pthread_sigmask(SIG_SETMASK, &ours, NULL);
     if (failed) {
         close(live->news[0]);
@@ -102,13 +102,13 @@ static bool start_asking(struct live *live, pthread_t *asker)
     return !failed;
 }
 
-static void stop_asking(struct live *live, pthread_t asker)
+static void stop_queries(struct live *live, pthread_t thread)
 {
     pthread_mutex_lock(&live->top->lock);
     atomic_store(&live->stop, true);
     pthread_cond_signal(&live->changed);
     pthread_mutex_unlock(&live->top->lock);
-    pthread_join(asker, NULL);
+    pthread_join(thread, NULL);
     pthread_cond_destroy(&live->changed);
     close(live->news[0]);
     close(live->news[1]);
@@ -118,7 +118,7 @@ static void stop_asking(struct live *live, pthread_t asker)
 
 static bool is_shown(const struct live *live, const struct top_channel *channel)
 {
-    return (live->all || channel->lived || !top_is_dead(channel)) &&
+    return (live->all || channel->was_live || !top_is_dead(channel)) &&
            top_matches(channel->entry.name, live->filter, true);
 }
 
@@ -144,7 +144,7 @@ static void draw_title(struct live *live)
         bool is_stuck = strcmp(top_state(channel), "stuck") == 0;
         stuck += is_stuck;
         dead += top_is_dead(channel);
-        hidden = hidden || (top_is_dead(channel) && !channel->lived && !live->all);
+        hidden = hidden || (top_is_dead(channel) && !channel->was_live && !live->all);
         other += !live_one && !is_stuck && !top_is_dead(channel);
         shown += live_one;
         fps += channel->fps > 0 ? channel->fps : 0;
@@ -182,11 +182,11 @@ static void draw_list(struct live *live, unsigned until)
     if (top->result)
         canvas_put(canvas, STYLE_RED, "%s", top->reason);
     else if (!top->listed)
-        canvas_put(canvas, STYLE_DIM, "looking");
+        canvas_put(canvas, STYLE_DIM, "loading");
     else if (live->filter[0])
-        canvas_put(canvas, STYLE_PLAIN, "no channel's name has '%s' in it", live->filter);
+        canvas_put(canvas, STYLE_PLAIN, "no channel matches '%s'", live->filter);
     else
-        canvas_put(canvas, STYLE_PLAIN, "no channels; this makes one: sluice play test camera");
+        canvas_put(canvas, STYLE_PLAIN, "no channels; to create one: sluice play test camera");
     canvas_line(canvas);
 }
 
@@ -202,11 +202,11 @@ static void draw_opened(struct live *live, unsigned until)
         return;
     }
     canvas_put(&live->canvas, STYLE_BOLD, "%s", live->opened);
-    canvas_put(&live->canvas, STYLE_PLAIN, "  its writer has closed it; it may come again");
+    canvas_put(&live->canvas, STYLE_PLAIN, "  closed by its writer; it may open again");
     canvas_line(&live->canvas);
 }
 
-/* As many as there is room for. */
+/* Prints as many hints as fit. */
 static void put_hints(struct canvas *canvas, const char *const *hints)
 {
     canvas->base = STYLE_REVERSE;
@@ -219,7 +219,7 @@ static void put_hints(struct canvas *canvas, const char *const *hints)
     }
 }
 
-static void draw_foot(struct live *live)
+static void draw_footer(struct live *live)
 {
     static const char *const list[] = { "q",    "quit",    "?",        "help",  "Enter",
                                         "open", "< >",     "sort",     "/",     "filter",
@@ -234,7 +234,7 @@ static void draw_foot(struct live *live)
     if (live->typing)
         canvas_put(canvas, STYLE_BOLD, "filter: %s_", live->filter);
     else if (live->page == PAGE_LIST && live->filter[0])
-        canvas_put(canvas, STYLE_YELLOW, "only '%s' (Esc: all) ", live->filter);
+        canvas_put(canvas, STYLE_YELLOW, "filter '%s' (Esc: clear) ", live->filter);
     if (!live->typing)
         put_hints(canvas, live->page == PAGE_LIST      ? list
                           : live->page == PAGE_CHANNEL ? channel
@@ -258,7 +258,7 @@ static void draw(struct live *live)
     } else {
         live->help_count = top_draw_help(&live->canvas, live->help_first, height - 1);
     }
-    draw_foot(live);
+    draw_footer(live);
     pthread_mutex_unlock(&live->top->lock);
     screen_show(&live->canvas);
 }
@@ -270,14 +270,14 @@ static void change_interval(struct live *live, bool longer)
     size_t i = 0;
     pthread_mutex_lock(&live->top->lock);
     if (longer) {
-        while (i + 1 < STEP_COUNT && steps[i] <= live->interval)
+        while (i + 1 < INTERVAL_COUNT && intervals[i] <= live->interval)
             i++;
     } else {
-        i = STEP_COUNT - 1;
-        while (i > 0 && steps[i] >= live->interval)
+        i = INTERVAL_COUNT - 1;
+        while (i > 0 && intervals[i] >= live->interval)
             i--;
     }
-    live->interval = steps[i];
+    live->interval = intervals[i];
     pthread_cond_signal(&live->changed);
     pthread_mutex_unlock(&live->top->lock);
 }
@@ -321,7 +321,7 @@ static void help_key(struct live *live, int key)
         live->page = live->under_help;
 }
 
-/* False: it was the one that quits. */
+/* False if the key quits. */
 static bool list_key(struct live *live, int key)
 {
     switch (key) {
@@ -362,7 +362,7 @@ static bool list_key(struct live *live, int key)
     return true;
 }
 
-static bool handle(struct live *live, int key)
+static bool handle_key(struct live *live, int key)
 {
     char bytes[64];
     if (key == KEY_NEWS) {
@@ -380,7 +380,7 @@ static bool handle(struct live *live, int key)
 
 /* ---- the command ---- */
 
-static void say_nothing(void *user, enum sluice_log_level level, const char *text)
+static void discard_log(void *user, enum sluice_log_level level, const char *text)
 {
     (void)user;
     (void)level;
@@ -390,28 +390,28 @@ static void say_nothing(void *user, enum sluice_log_level level, const char *tex
 int top_live(struct top *top, const struct top_options *options)
 {
     struct live live = { .top = top, .interval = options->interval_ns, .all = options->all };
-    pthread_t asker;
+    pthread_t thread;
     int key;
     live.channels = (struct top_grid){ .table = &top_channels, .selects = true };
     live.channels.sort = top_column_of(&top_channels, options->sort);
     live.channels.reverse = options->reverse;
     live.readers = (struct top_grid){ .table = &top_readers };
     screen_describe(&live.canvas);
-    sluice_log_set(say_nothing, NULL, SLUICE_LOG_ERROR); /* it would be written over the picture */
-    if (!start_asking(&live, &asker)) {
-        say_error("top", "no thread could be started: %s.", strerror(errno));
+    sluice_log_set(discard_log, NULL, SLUICE_LOG_ERROR); /* messages would garble the screen */
+    if (!start_queries(&live, &thread)) {
+        say_error("top", "cannot start a thread: %s.", strerror(errno));
         return EXIT_FAILED;
     }
     bool entered = screen_enter();
     if (entered) {
         do
             draw(&live);
-        while ((key = screen_key(live.news[0])) != KEY_STOP && handle(&live, key));
+        while ((key = screen_key(live.news[0])) != KEY_STOP && handle_key(&live, key));
         screen_leave();
     } else {
-        say_error("top", "the terminal cannot be set: %s.", strerror(errno));
+        say_error("top", "cannot set up the terminal: %s.", strerror(errno));
     }
-    stop_asking(&live, asker);
+    stop_queries(&live, thread);
     canvas_free(&live.canvas);
     sluice_log_set(NULL, NULL, SLUICE_LOG_WARN);
     return entered ? EXIT_DONE : EXIT_FAILED;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What sluice top knows of channels: numbers measured between two answers of a writer. Readers
- * write theirs themselves, so they may be anything: what makes no sense is not known.
+ * The model of sluice top: numbers measured between two answers of a writer. Readers write their own numbers, so any
+ * value may appear; implausible ones count as unknown.
  */
 #include "top.h"
 
@@ -13,7 +13,7 @@
 
 #include "../common/describe.h"
 
-#define SENSIBLE (3600 * 1e9) /* ns: a frame that waited longer is a number out of nowhere */
+#define MAX_PLAUSIBLE_NS (3600 * 1e9)
 
 const char *top_state(const struct top_channel *channel)
 {
@@ -34,7 +34,7 @@ bool top_matches(const char *name, const char *pattern, bool anywhere)
 
 /* ---- the list ---- */
 
-static void forget(struct top_channel *channel)
+static void free_channel(struct top_channel *channel)
 {
     free(channel->readers);
     free(channel);
@@ -43,7 +43,7 @@ static void forget(struct top_channel *channel)
 void top_free(struct top *top)
 {
     for (size_t i = 0; i < top->count; i++)
-        forget(top->list[i]);
+        free_channel(top->list[i]);
     free(top->list);
     top->list = NULL;
     top->count = 0;
@@ -70,7 +70,6 @@ static struct top_channel *new_channel(void)
     return channel;
 }
 
-/* Both lists are sorted by name. */
 bool top_list(struct top *top, const struct top_entry *entries, size_t count)
 {
     struct top_channel **list = calloc(count ? count : 1, sizeof(struct top_channel *));
@@ -81,14 +80,14 @@ bool top_list(struct top *top, const struct top_entry *entries, size_t count)
         if (!is_wanted(top, entries[i].name))
             continue;
         while (old < top->count && strcmp(top->list[old]->entry.name, entries[i].name) < 0)
-            forget(top->list[old++]);
+            free_channel(top->list[old++]);
         bool same = old < top->count && strcmp(top->list[old]->entry.name, entries[i].name) == 0;
         struct top_channel *channel = same ? top->list[old++] : new_channel();
         if (!channel)
             continue;
         if (!channel->entry.live || channel->entry.pid != entries[i].pid) { /* another writer */
-            channel->silent = 0;
-            channel->ask_after = 0;
+            channel->timeouts = 0;
+            channel->next_query_ns = 0;
         }
         channel->entry = entries[i];
         if (!entries[i].live) {
@@ -98,7 +97,7 @@ bool top_list(struct top *top, const struct top_entry *entries, size_t count)
         list[kept++] = channel;
     }
     while (old < top->count)
-        forget(top->list[old++]);
+        free_channel(top->list[old++]);
     free(top->list);
     top->list = list;
     top->count = kept;
@@ -107,18 +106,18 @@ bool top_list(struct top *top, const struct top_entry *entries, size_t count)
 
 /* ---- measuring ---- */
 
-/* How much a counter grew; NAN if it fell, or did not count. */
-static double grown(uint64_t now, uint64_t before)
+/* How much a counter grew; NAN if it did not count up. */
+static double growth(uint64_t now, uint64_t before)
 {
     return now >= before && now - before < (uint64_t)1 << 62 ? (double)(now - before) : NAN;
 }
 
-static uint64_t grown_count(uint64_t now, uint64_t before)
+static uint64_t growth_or_zero(uint64_t now, uint64_t before)
 {
     return now > before ? now - before : 0;
 }
 
-static const struct top_reader *same_reader(const struct top_channel *channel,
+static const struct top_reader *find_reader(const struct top_channel *channel,
                                             const struct sluice_reader_info *info)
 {
     for (uint32_t i = 0; i < channel->reader_count; i++) {
@@ -129,9 +128,9 @@ static const struct top_reader *same_reader(const struct top_channel *channel,
     return NULL;
 }
 
-static double sensible(double ns)
+static double plausible(double ns)
 {
-    return ns >= 0 && ns < SENSIBLE ? ns : NAN;
+    return ns >= 0 && ns < MAX_PLAUSIBLE_NS ? ns : NAN;
 }
 
 static void measure_reader(struct top_reader *reader, const struct top_reader *before,
@@ -142,17 +141,17 @@ static void measure_reader(struct top_reader *reader, const struct top_reader *b
     reader->new_missed = 0;
     if (!before)
         return;
-    double taken = grown(info->taken, before->info.taken);
+    double taken = growth(info->taken, before->info.taken);
     reader->fps = seconds > 0 ? taken / seconds : NAN;
-    reader->new_missed = grown_count(info->missed, before->info.missed);
+    reader->new_missed = growth_or_zero(info->missed, before->info.missed);
     if (!(taken > 0))
         return;
     bool sums =
-        info->latency_total_ns != 0; /* a reader of before there were sums says the last one */
-    double waited = grown(info->latency_total_ns, before->info.latency_total_ns);
-    reader->latency_ns = sensible(sums ? waited / taken : (double)info->latency_ns);
-    reader->longest_ns = sensible((double)(sums ? info->latency_max_ns : info->latency_ns));
-    reader->lease_ns = info->lease_mean_ns ? sensible((double)info->lease_mean_ns) : NAN;
+        info->latency_total_ns != 0; /* readers of older releases report only their last latency */
+    double waited = growth(info->latency_total_ns, before->info.latency_total_ns);
+    reader->latency_ns = plausible(sums ? waited / taken : (double)info->latency_ns);
+    reader->longest_ns = plausible((double)(sums ? info->latency_max_ns : info->latency_ns));
+    reader->lease_ns = info->lease_mean_ns ? plausible((double)info->lease_mean_ns) : NAN;
 }
 
 static bool measure_readers(struct top_channel *channel, const struct sluice_reader_info *infos,
@@ -163,7 +162,7 @@ static bool measure_readers(struct top_channel *channel, const struct sluice_rea
         return false;
     for (uint32_t i = 0; i < count; i++) {
         readers[i].info = infos[i];
-        measure_reader(&readers[i], isnan(seconds) ? NULL : same_reader(channel, &infos[i]),
+        measure_reader(&readers[i], isnan(seconds) ? NULL : find_reader(channel, &infos[i]),
                        seconds);
     }
     free(channel->readers);
@@ -172,7 +171,7 @@ static bool measure_readers(struct top_channel *channel, const struct sluice_rea
     return true;
 }
 
-/* Averages over frames: a reader that took twice as many counts twice. */
+/* Averages are weighted by the frames that each reader acquired. */
 static void sum_readers(struct top_channel *channel)
 {
     double latency = 0, latency_weight = 0, lease = 0, lease_weight = 0;
@@ -202,20 +201,20 @@ static void sum_readers(struct top_channel *channel)
     channel->lease_ns = lease_weight > 0 ? lease / lease_weight : NAN;
 }
 
-static void remember(struct top_channel *channel, double fps)
+static void add_history(struct top_channel *channel, double fps)
 {
     memmove(channel->history, channel->history + 1, sizeof channel->history - sizeof(float));
     channel->history[TOP_HISTORY - 1] = (float)fps;
 }
 
-static void no_answer(struct top_channel *channel, const char *reason)
+static void clear_measurements(struct top_channel *channel, const char *reason)
 {
     if (channel->entry.live)
         snprintf(channel->reason, sizeof channel->reason, "%s", reason);
     channel->fps = channel->bytes = NAN;
     channel->latency_ns = channel->longest_ns = channel->lease_ns = NAN;
     channel->new_drops = channel->new_missed = 0;
-    remember(channel, NAN);
+    add_history(channel, NAN);
 }
 
 void top_update(struct top_channel *channel, int result, const char *reason,
@@ -224,20 +223,20 @@ void top_update(struct top_channel *channel, int result, const char *reason,
     const struct sluice_channel_info *old = &channel->info;
     channel->result = result;
     if (result != SLUICE_OK) {
-        no_answer(channel, reason);
+        clear_measurements(channel, reason);
         return;
     }
     bool same = channel->answered && old->session == info->session && info->now_ns > old->now_ns;
     double seconds = same ? (double)(info->now_ns - old->now_ns) / 1e9 : NAN;
     uint32_t count = info->readers < SLUICE_MAX_READERS ? info->readers : SLUICE_MAX_READERS;
-    channel->fps = same ? grown(info->committed, old->committed) / seconds : NAN;
-    channel->bytes = same ? grown(info->bytes, old->bytes) / seconds : NAN;
-    channel->new_drops = same ? grown_count(info->dropped, old->dropped) : 0;
+    channel->fps = same ? growth(info->committed, old->committed) / seconds : NAN;
+    channel->bytes = same ? growth(info->bytes, old->bytes) / seconds : NAN;
+    channel->new_drops = same ? growth_or_zero(info->dropped, old->dropped) : 0;
     measure_readers(channel, readers, count, seconds);
     sum_readers(channel);
     channel->info = *info;
     channel->reason[0] = 0;
-    channel->answered = channel->lived = true;
+    channel->answered = channel->was_live = true;
     if (same)
-        remember(channel, channel->fps);
+        add_history(channel, channel->fps);
 }

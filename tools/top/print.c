@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice top without a screen: tables of text, and JSON.
+ * sluice top for scripts: tables of text, and JSON.
  */
 #include "top.h"
 
@@ -16,11 +16,11 @@
 
 static bool is_shown(const struct top_channel *channel, const struct top_options *options)
 {
-    return options->all || channel->lived || !top_is_dead(channel);
+    return options->all || channel->was_live || !top_is_dead(channel);
 }
 
-/* Those that are shown, sorted; the caller frees them. */
-static struct top_sorted *choose(const struct top *top, const struct top_options *options,
+/* Selects and sorts the channels to show; the caller frees the list. */
+static struct top_sorted *sort_shown(const struct top *top, const struct top_options *options,
                                  size_t *count)
 {
     struct top_sorted *sorted = calloc(top->count ? top->count : 1, sizeof *sorted);
@@ -177,25 +177,25 @@ static void print_json(const struct top *top, const struct top_sorted *sorted, s
     json_end(&json);
 }
 
-/* ---- looking ---- */
+/* ---- the loop ---- */
 
-static int print(const struct top *top, const struct top_options *options)
+static int print_once(const struct top *top, const struct top_options *options)
 {
     size_t count;
     if (top->result) {
         say_error("top", "%s", top->reason[0] ? top->reason : sluice_result_text(top->result));
         return EXIT_FAILED;
     }
-    struct top_sorted *sorted = choose(top, options, &count);
+    struct top_sorted *sorted = sort_shown(top, options, &count);
     if (!sorted) {
-        say_error("top", "there is no memory for %zu channels.", top->count);
+        say_error("top", "out of memory for %zu channels.", top->count);
         return EXIT_FAILED;
     }
     if (options->json)
-        print_json(top, sorted, count, options->looks != 1);
+        print_json(top, sorted, count, options->count != 1);
     else
         print_text(top, sorted, count);
-    if (!options->json && options->looks != 1)
+    if (!options->json && options->count != 1)
         printf("\n");
     free(sorted);
     return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
@@ -207,15 +207,15 @@ int top_print(struct top *top, const struct top_options *options)
     int code = EXIT_DONE;
     int64_t next = now_ns();
     stop_on_signals();
-    top_refresh(top, &never); /* to measure against */
-    for (uint32_t i = 0; code == EXIT_DONE && (options->looks == 0 || i < options->looks); i++) {
+    top_refresh(top, &never); /* the start of the first interval */
+    for (uint32_t i = 0; code == EXIT_DONE && (options->count == 0 || i < options->count); i++) {
         int64_t now = now_ns();
         next = next + options->interval_ns > now ? next + options->interval_ns : now;
         sleep_until(next);
         if (stop_asked())
             break;
         top_refresh(top, &never);
-        code = print(top, options);
+        code = print_once(top, options);
     }
     return code;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The terminal itself: its modes, its size, its keys, and the signals that come with it.
+ * The terminal: its modes, size and keys, and its signals.
  */
 #include "screen.h"
 
@@ -19,7 +19,7 @@
 
 #include "../common/term.h"
 
-#define ESCAPE_PATIENCE 50 /* ms: what follows an escape of a key's comes at once */
+#define ESCAPE_TIMEOUT 50 /* ms; the rest of a key's escape sequence arrives sooner */
 
 #define ENTER "\033[?1049h\033[?25l\033[?7l\033[2J"
 #define LEAVE "\033[0m\033[?7h\033[?25h\033[?1049l"
@@ -28,7 +28,7 @@ static const int fatal[] = { SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTRAP, 
 #define FATAL_COUNT (sizeof fatal / sizeof fatal[0])
 
 static struct termios before;
-static _Atomic bool entered, resized, suspended, continued; /* signals come to any thread */
+static _Atomic bool entered, resized, suspended, continued; /* atomic: any thread may get a signal */
 static char typed[64];
 static size_t typed_count;
 
@@ -36,9 +36,9 @@ bool screen_possible(const char **why)
 {
     const char *term = getenv("TERM");
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-        *why = "this is no terminal";
+        *why = "not a terminal";
     else if (!term || !term[0] || strcmp(term, "dumb") == 0)
-        *why = "TERM says that this terminal has no screen";
+        *why = "TERM is not set, or \"dumb\"";
     else
         return true;
     return false;
@@ -65,8 +65,8 @@ static void on_signal(int signal)
         continued = true;
 }
 
-/* Only what a handler may do. */
-static void put_back(void)
+/* Restores the terminal; async-signal-safe. */
+static void restore_terminal(void)
 {
     if (!entered)
         return;
@@ -77,8 +77,8 @@ static void put_back(void)
 
 static void on_fatal(int signal)
 {
-    put_back();
-    raise(signal); /* SA_RESETHAND: now it ends us */
+    restore_terminal();
+    raise(signal); /* SA_RESETHAND restored its default action */
 }
 
 static void catch_signals(void)
@@ -92,7 +92,7 @@ static void catch_signals(void)
         sigaction(fatal[i], &last, NULL);
 }
 
-/* ---- in and out ---- */
+/* ---- entering and leaving ---- */
 
 static void write_all(const char *bytes, size_t size)
 {
@@ -113,7 +113,7 @@ static void write_all(const char *bytes, size_t size)
 static bool take_terminal(void)
 {
     struct termios raw = before;
-    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO); /* ISIG stays: Ctrl-C and Ctrl-Z are signals */
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO); /* with ISIG, so that Ctrl-C and Ctrl-Z still send signals */
     raw.c_iflag &= ~(tcflag_t)(IXON | ICRNL);
     raw.c_cc[VMIN] = 1;
     raw.c_cc[VTIME] = 0;
@@ -130,7 +130,7 @@ bool screen_enter(void)
     if (tcgetattr(STDIN_FILENO, &before) != 0)
         return false;
     if (!once)
-        atexit(put_back);
+        atexit(restore_terminal);
     once = true;
     stop_on_signals();
     catch_signals();
@@ -139,7 +139,7 @@ bool screen_enter(void)
 
 void screen_leave(void)
 {
-    put_back();
+    restore_terminal();
 }
 
 void screen_size(unsigned *width, unsigned *height)
@@ -155,24 +155,24 @@ void screen_show(const struct canvas *canvas)
     write_all(canvas->bytes, canvas->used);
 }
 
-/* Stops as a program without a screen does on Ctrl-Z, with the terminal as it was. */
+/* Suspends the program as Ctrl-Z does by default, with the terminal restored. */
 static void suspend(void)
 {
     struct sigaction stop = { .sa_handler = SIG_DFL }, ours;
-    sigset_t held;
-    put_back();
-    sigemptyset(&held);
-    sigaddset(&held, SIGTSTP);
+    sigset_t tstp;
+    restore_terminal();
+    sigemptyset(&tstp);
+    sigaddset(&tstp, SIGTSTP);
     sigaction(SIGTSTP, &stop, &ours);
     raise(SIGTSTP);
-    pthread_sigmask(SIG_UNBLOCK, &held, NULL); /* here it stops, and goes on */
-    pthread_sigmask(SIG_BLOCK, &held, NULL);
+    pthread_sigmask(SIG_UNBLOCK, &tstp, NULL); /* stops here until SIGCONT */
+    pthread_sigmask(SIG_BLOCK, &tstp, NULL);
     sigaction(SIGTSTP, &ours, NULL);
     tcgetattr(STDIN_FILENO, &before); /* the shell may have changed it */
 }
 
-/* What signals left to do, while they are held; KEY_NONE: nothing. */
-static int signalled(void)
+/* Acts on the signals received so far, while they are blocked; KEY_NONE if there were none. */
+static int handle_signals(void)
 {
     if (stop_asked())
         return KEY_STOP;
@@ -205,7 +205,7 @@ static const struct {
     { "[5~", KEY_PAGE_UP }, { "[6~", KEY_PAGE_DOWN }, { "OP", '?' },       { "[11~", '?' }, /* F1 */
 };
 
-/* The length of the sequence behind an escape; 0: its end has not come. */
+/* The length of the sequence after an escape character; 0: incomplete. */
 static size_t sequence_length(const char *bytes, size_t count)
 {
     if (count < 2)
@@ -224,19 +224,19 @@ static void drop_typed(size_t count)
     memmove(typed, typed + count, typed_count);
 }
 
-/* The next key of those typed; KEY_NONE: none, or not all of it (`whole`: no more will come). */
-static int typed_key(bool whole)
+/* The next key in the buffer; KEY_NONE: none, or incomplete. `timed_out`: the rest of a sequence will not arrive. */
+static int typed_key(bool timed_out)
 {
     if (typed_count == 0)
         return KEY_NONE;
     if (typed[0] != KEY_ESCAPE || (typed_count > 1 && typed[1] != '[' && typed[1] != 'O') ||
-        (typed_count == 1 && whole)) {
+        (typed_count == 1 && timed_out)) {
         int key = (unsigned char)typed[0];
         drop_typed(1);
         return key == '\n' ? KEY_ENTER : key == '\b' ? KEY_BACKSPACE : key;
     }
     size_t length = sequence_length(typed + 1, typed_count - 1);
-    if (length == 0 && (whole || typed_count == sizeof typed)) {
+    if (length == 0 && (timed_out || typed_count == sizeof typed)) {
         typed_count = 0;
         return KEY_ESCAPE;
     }
@@ -247,7 +247,7 @@ static int typed_key(bool whole)
             key = sequences[i].key;
     if (length)
         drop_typed(length + 1);
-    return key || !length ? key : typed_key(whole); /* behind a key that has no name here */
+    return key || !length ? key : typed_key(timed_out); /* skips an unknown key */
 }
 
 static bool read_typed(void)
@@ -258,33 +258,33 @@ static bool read_typed(void)
     return got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
-static void hold_signals(sigset_t *let)
+static void block_signals(sigset_t *previous)
 {
-    sigset_t held;
-    sigemptyset(&held);
-    sigaddset(&held, SIGINT);
-    sigaddset(&held, SIGTERM);
-    sigaddset(&held, SIGHUP);
-    sigaddset(&held, SIGTSTP);
-    sigaddset(&held, SIGCONT);
-    sigaddset(&held, SIGWINCH);
-    pthread_sigmask(SIG_BLOCK, &held, let);
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGINT);
+    sigaddset(&blocked, SIGTERM);
+    sigaddset(&blocked, SIGHUP);
+    sigaddset(&blocked, SIGTSTP);
+    sigaddset(&blocked, SIGCONT);
+    sigaddset(&blocked, SIGWINCH);
+    pthread_sigmask(SIG_BLOCK, &blocked, previous);
 }
 
 int screen_key(int fd)
 {
-    static const struct timespec patience = { .tv_nsec = ESCAPE_PATIENCE * SLUICE_MS };
+    static const struct timespec escape_timeout = { .tv_nsec = ESCAPE_TIMEOUT * SLUICE_MS };
     for (;;) {
         int key = typed_key(false);
         if (key != KEY_NONE)
             return key;
         struct pollfd from[] = { { .fd = STDIN_FILENO, .events = POLLIN },
                                  { .fd = fd, .events = POLLIN } };
-        sigset_t let;
-        hold_signals(&let); /* so that none comes between the look and the sleep */
-        key = signalled();
-        int ready = key ? 0 : ppoll(from, 2, typed_count ? &patience : NULL, &let);
-        pthread_sigmask(SIG_SETMASK, &let, NULL);
+        sigset_t previous;
+        block_signals(&previous); /* so that none arrives between handle_signals and ppoll */
+        key = handle_signals();
+        int ready = key ? 0 : ppoll(from, 2, typed_count ? &escape_timeout : NULL, &previous);
+        pthread_sigmask(SIG_SETMASK, &previous, NULL);
         if (key != KEY_NONE)
             return key;
         if (ready == 0 && (key = typed_key(true)) != KEY_NONE)

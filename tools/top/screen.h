@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A terminal as a whole screen: its size, its keys, and what was there before put back on every way
- * out. Escapes are those that every terminal of today knows; where TERM is "dumb" or there is no
- * terminal, there is no screen.
+ * A full-screen terminal: its size, its keys, and restoring it on every way out. It uses escape sequences that all
+ * current terminals support, and needs a terminal whose TERM is not "dumb".
  */
 #ifndef TOOLS_SCREEN_H
 #define TOOLS_SCREEN_H
@@ -11,14 +10,14 @@
 
 #include "canvas.h"
 
-/* Can there be a screen? If not, says why. */
+/* False with the reason in *why if there can be no screen. */
 bool screen_possible(const char **why);
 
-/* Colours, UTF-8? As the environment says. */
+/* Sets colour and UTF-8 from the environment. */
 void screen_describe(struct canvas *canvas);
 
-/* Takes the terminal: keys at once, another page, no cursor. screen_leave puts all back; so does
- * every signal that ends the program. */
+/* Switches to unbuffered keys, the alternate screen and a hidden cursor. screen_leave restores the terminal, and so
+ * does every signal that ends the program. */
 bool screen_enter(void);
 void screen_leave(void);
 void screen_size(unsigned *width, unsigned *height);
@@ -26,7 +25,7 @@ void screen_show(const struct canvas *canvas);
 
 enum key {
     KEY_NONE = 0,
-    /* 32 to 126: what was typed */
+    /* 32 to 126: the ASCII character */
     KEY_ENTER = 13,
     KEY_ESCAPE = 27,
     KEY_BACKSPACE = 127,
@@ -40,10 +39,10 @@ enum key {
     KEY_PAGE_DOWN,
     KEY_NEWS,   /* `fd` is readable */
     KEY_REDRAW, /* the size changed, or another program had the terminal */
-    KEY_STOP,   /* a signal asked for the end, or the terminal went away */
+    KEY_STOP,   /* a signal stops the command, or the terminal is gone */
 };
 
-/* Waits for a key, or for something to read from `fd`. Ctrl-Z stops the program here. */
+/* Waits for a key, or until `fd` is readable. Ctrl-Z suspends the program in here. */
 int screen_key(int fd);
 
 #endif

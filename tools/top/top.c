@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice top: the channels as they go, in a terminal or for a script.
+ * sluice top: a live view of the channels, in a terminal or for scripts.
  */
 #include "top.h"
 
@@ -11,23 +11,23 @@
 #include "../common/text.h"
 #include "screen.h"
 
-#define SHORTEST 0.05
-#define LONGEST  3600
+#define MIN_INTERVAL 0.05 /* seconds */
+#define MAX_INTERVAL 3600
 
 enum { INTERVAL, SORT, REVERSE, ALL, ONCE, BATCH, JSON };
 
 static const struct args_option options[] = {
-    [INTERVAL] = { 'i', "interval", "S", "look every S seconds; default 1" },
-    [SORT] = { 's', "sort", "COLUMN", "by this column, as fps or latency; default name" },
-    [REVERSE] = { 'r', "reverse", NULL, "the other way round" },
-    [ALL] = { 'a', "all", NULL, "names of dead writers too" },
-    [ONCE] = { '1', "once", NULL, "print one table, measured over one interval, and end" },
-    [BATCH] = { 'n', "batch", "N", "print N tables; 0: go on until Ctrl-C" },
-    [JSON] = { 'j', "json", NULL, "print JSON, one document a look" },
+    [INTERVAL] = { 'i', "interval", "S", "refresh every S seconds; default 1" },
+    [SORT] = { 's', "sort", "COLUMN", "sort by this column, such as fps; default name" },
+    [REVERSE] = { 'r', "reverse", NULL, "reverse the order" },
+    [ALL] = { 'a', "all", NULL, "include channels whose writer died" },
+    [ONCE] = { '1', "once", NULL, "print one table, measured over one interval" },
+    [BATCH] = { 'n', "batch", "N", "print N tables; 0: until Ctrl-C" },
+    [JSON] = { 'j', "json", NULL, "print JSON, one document per interval" },
     { 0 },
 };
 
-static bool wrong_column(const char *text)
+static bool report_unknown_column(const char *text)
 {
     const char *names[32];
     char list[256] = "";
@@ -38,35 +38,35 @@ static bool wrong_column(const char *text)
     }
     const char *near = text_nearest(text, names, top_channels.count);
     if (near)
-        say_error("top", "there is no column '%s'; '%s' is near.", text, near);
+        say_error("top", "unknown column '%s'; did you mean '%s'?", text, near);
     else
-        say_error("top", "there is no column '%s'; there are %s.", text, list);
+        say_error("top", "unknown column '%s'; columns are %s.", text, list);
     return false;
 }
 
-static bool take_option(const struct args *args, int option, struct top_options *to, bool *print)
+static bool parse_option(const struct args *args, int option, struct top_options *to, bool *print)
 {
     double seconds;
     *print = *print || option == ONCE || option == BATCH || option == JSON;
     switch (option) {
     case INTERVAL:
-        if (!args_number(args, SHORTEST, LONGEST, &seconds))
+        if (!args_number(args, MIN_INTERVAL, MAX_INTERVAL, &seconds))
             return false;
         to->interval_ns = (int64_t)(seconds * 1e9);
         return true;
     case SORT:
         to->sort = args->value;
         return top_column_of(&top_channels, args->value) < top_channels.count ||
-               wrong_column(args->value);
+               report_unknown_column(args->value);
     case REVERSE: to->reverse = true; return true;
     case ALL: to->all = true; return true;
-    case ONCE: to->looks = 1; return true;
-    case BATCH: return args_u32(args, 0, UINT32_MAX, &to->looks);
+    case ONCE: to->count = 1; return true;
+    case BATCH: return args_u32(args, 0, UINT32_MAX, &to->count);
     default: to->json = true; return true;
     }
 }
 
-static int run(const struct command *command, int argc, char **argv)
+static int top_run(const struct command *command, int argc, char **argv)
 {
     struct top_options to = { .interval_ns = SLUICE_S, .sort = "name" };
     struct top top;
@@ -76,7 +76,7 @@ static int run(const struct command *command, int argc, char **argv)
     int option;
     args_begin(&args, command, argc, argv);
     while ((option = args_next(&args)) >= 0)
-        if (!take_option(&args, option, &to, &print))
+        if (!parse_option(&args, option, &to, &print))
             return EXIT_USAGE;
     if (option != ARGS_END)
         return option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
@@ -94,15 +94,13 @@ static const char *column_name(size_t index)
 const struct command top_command = {
     .name = "top",
     .arguments = "[CHANNEL ...]",
-    .summary = "show the channels as they go: rates, latencies, losses",
+    .summary = "live view of channels: rates, latencies, losses",
     .details =
-        "A table in the terminal, like htop. ? shows its keys and what the columns mean, Enter "
-        "opens\n"
-        "a channel and its readers, q quits. CHANNEL is a name or a pattern as 'cam*'. Where "
-        "there\n"
-        "is no terminal it prints tables. It takes no frame and holds no lease; a look costs a\n"
-        "writer some microseconds of its service thread, and begin and commit nothing. Channels\n"
-        "of cuda-link's protocol are among them, as cipd:NAME.\n",
+        "A table in the terminal, like htop. Press ? for the keys and the meaning of the columns,\n"
+        "Enter to open a channel with its readers, q to quit. CHANNEL is a name or a pattern such\n"
+        "as 'cam*'. Without a terminal it prints tables. It acquires no frames and holds no\n"
+        "leases; a refresh takes some microseconds of a writer's service thread, and does not slow\n"
+        "down begin and commit. Channels of cuda-link's protocol are listed as cipd:NAME.\n",
     .examples = "  sluice top\n"
                 "  sluice top 'cam*' --sort latency --interval 0.5\n"
                 "  sluice top --once --sort drops\n"
@@ -110,6 +108,6 @@ const struct command top_command = {
                 "  sluice top --json --batch 10 | jq -c '.channels[] | {name, fps, lag}'\n",
     .options = options,
     .max_arguments = 1000,
-    .run = run,
+    .run = top_run,
     .word = column_name,
 };
