@@ -2,6 +2,7 @@
 #
 # The few things one does, each as one word. The build itself is Meson's: see meson.build.
 PREFIX ?= /usr/local
+BUILD = gcc
 
 help:
 	@echo 'make demo       shows Sluice at work on a real video, within a minute'
@@ -22,7 +23,7 @@ demo:
 
 test:
 	@dev/setup test
-	@tests/all
+	@tests/all $(BUILD)
 
 asan tsan coverage:
 	@dev/setup ci
