@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 #
-# For scripts that run several suites, one after another, and sum what they count. To be sourced.
+# For scripts that run several suites, one after another, and add up what they count. To be sourced.
 
 notes=$(mktemp -d)
 trap 'rm -rf "$notes"' EXIT
 export SLUICE_TALLY=$notes/tally
 failures=$notes/failures
-touch "$SLUICE_TALLY" "$failures"
+times=$notes/times
+touch "$SLUICE_TALLY" "$failures" "$times"
 
-# phase TITLE COMMAND... A failure does not keep the next from running. One that counted nothing ended before it could: it is one,
-# too.
+# phase TITLE COMMAND...
+# If it fails the next phase runs all the same. A phase that ends before it has counted a test counts as one failure.
 phase()
 {
-    local title=$1 began=$SECONDS tally
+    local title=$1 began=$SECONDS tally took
     shift
     echo
     echo "== $title"
@@ -24,13 +25,18 @@ phase()
     fi
     cat "$tally" >>"$SLUICE_TALLY"
     rm -f "$tally"
-    echo "== $title: $((SECONDS - began)) s"
+    took=$(printf '%d:%02d' $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)))
+    printf '  %-20s %6s\n' "$title" "$took" >>"$times"
+    echo "== $title: $took"
 }
 
-# What failed is told once more, for a log may lack its middle; the last line is the tally of all phases.
+# Prints how long each phase took and, as a log may lack its middle, once more what failed. The last line is the tally.
 sum()
 {
     echo
     [ ! -s "$failures" ] || echo "failed:$(tr -d '\n' <"$failures")"
+    echo "minutes"
+    cat "$times"
+    printf '  %-20s %6s\n' all "$(printf '%d:%02d' $((SECONDS / 60)) $((SECONDS % 60)))"
     tests/tally --sum "$SLUICE_TALLY" && [ ! -s "$failures" ]
 }
