@@ -47,7 +47,6 @@ site:
 	@docs/site/build
 
 clean:
-	rm -rf build build-release build-clang build-asan build-tsan build-coverage build-python \
-		build-python-asan build-bench build-site
+	rm -rf build build-*
 
 .PHONY: help demo test asan tsan coverage install bench site clean
