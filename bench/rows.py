@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""Rows of figures, for bench/run and bench/gpu/run: the same keys as `sluice bench --json` (docs/benchmarks.md)."""
+"""Rows of figures and the files that hold them: the keys of `sluice bench --json` (docs/benchmarks.md)."""
 import json
+
+PERCENTILES = {"p50_ns": 0.5, "p95_ns": 0.95, "p99_ns": 0.99, "p999_ns": 0.999}
 
 
 def row(name, params, samples):
     samples = sorted(samples)
-    ranks = {key: samples[min(int(len(samples) * share), len(samples) - 1)]
-             for key, share in (("p50_ns", 0.5), ("p95_ns", 0.95), ("p99_ns", 0.99), ("p999_ns", 0.999))}
+    last = len(samples) - 1
+    ranks = {key: samples[min(int(len(samples) * share), last)] for key, share in PERCENTILES.items()}
     return {"bench": name, "params": params, **ranks, "n": len(samples)}
 
 
+def text(figures):
+    """A JSON object with one line for each row, so that files stay short and two runs can be compared."""
+    def value(of):
+        if isinstance(of, list) and of and isinstance(of[0], dict):
+            return "[\n" + ",\n".join("  " + json.dumps(each) for each in of) + "\n ]"
+        return json.dumps(of)
+    return "{\n" + ",\n".join(f" {json.dumps(key)}: {value(of)}" for key, of in figures.items()) + "\n}\n"
+
+
 def write(figures, out):
-    """One row a line, so that two runs can be compared."""
-    rows = ",\n".join("  " + json.dumps(each) for each in figures["rows"])
-    head = {key: value for key, value in figures.items() if key != "rows"}
-    out.write(json.dumps(head, indent=1)[:-2] + f',\n "rows": [\n{rows}\n ]\n}}\n')
+    out.write(text(figures))
