@@ -9,7 +9,6 @@ like that of `sluice bench`; limit_p50_ns is what the p50 must not be above. The
 """
 import argparse
 import ctypes
-import json
 import multiprocessing
 import os
 import platform
@@ -22,8 +21,10 @@ from multiprocessing import shared_memory
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [path for path in sys.path if os.path.abspath(path) != HERE]  # the package that is installed, not the source
+sys.path.append(os.path.join(os.path.dirname(HERE), "bench"))
 
 import numpy as np  # noqa: E402
+import rows as figures  # noqa: E402
 
 now = time.perf_counter_ns
 MIB = 1 << 20
@@ -31,12 +32,8 @@ MIB = 1 << 20
 
 def row(bench, samples, limit_ns=None, **params):
     """A row; samples in nanoseconds."""
-    samples = sorted(samples)
-    p50, p95, p99, p999 = (int(samples[min(len(samples) - 1, int(len(samples) * share))])
-                           for share in (0.5, 0.95, 0.99, 0.999))
     limit = {} if limit_ns is None else {"limit_p50_ns": limit_ns}
-    return {"bench": bench, "params": params, "p50_ns": p50, "p95_ns": p95, "p99_ns": p99, "p999_ns": p999,
-            "n": len(samples), **limit}
+    return {**figures.row(bench, params, map(int, samples)), **limit}
 
 
 # ---- one process ----
@@ -332,9 +329,8 @@ def main():
                     rows.append(handoff(name, size, rounds, folder))
                 except ImportError as error:
                     left_out[name] = str(error)
-    json.dump({"sluice": sluice.__version__, "commit": commit(), "machine": about, "left_out": left_out, "rows": rows},
-              sys.stdout, indent=1)
-    print()
+    figures.write({"sluice": sluice.__version__, "commit": commit(), "machine": about, "left_out": left_out, "rows": rows},
+                  sys.stdout)
     over = [each["bench"] for each in rows if each["p50_ns"] > each.get("limit_p50_ns", each["p50_ns"])]
     print(f"over their limits: {', '.join(over)}" if over else "all within their limits", file=sys.stderr)
     return bool(over)
