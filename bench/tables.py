@@ -1,42 +1,66 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Puts the figures of a GPU into the documents: bench/document [--check] [FIGURES.json]
+"""Tables of the kept figures, for the pages: bench/document writes them into the repository's, docs/site/conf.py into the site's.
 
-Without a file bench/results/gpu-h200.json, which is results.json of dev/gpu-check; what takes two GPUs, or asks for the
-facts of that run, is always of gpu-h200-x2.json. Between `<!-- gpu figures: NAME -->`
-and `<!-- end -->` stands what the function NAME below makes of them, and bench/plot draws them, if it can. --check changes
-nothing, and ends with 1 if a page says something else.
+A page has two kinds of marks. Between `<!-- figures: NAME -->` (or `gpu figures:`) and `<!-- end -->` stands what the function NAME
+below returns. A line `<!-- site table: NAME -->` or `<!-- site picture: NAME, WORDS -->` is a comment in the repository; on the site
+the table, or the picture that bench/plot draws, takes its place.
 """
-import argparse
+import functools
 import json
 import pathlib
 import re
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench/gpu"))
 from goals import BESIDE, CHANNELS, CUDA_LINK, find  # noqa: E402
+from table import duration  # noqa: E402
 
-KEPT = ROOT / "bench/results/gpu-h200.json"
-PAIR = ROOT / "bench/results/gpu-h200-x2.json"
-BLOCK = re.compile(r"(<!-- gpu figures: (\w+) -->\n).*?(<!-- end -->)", re.S)
-NOT_YET = "No run is kept in `bench/results/` yet; `bench/gpu/run` prints these rows."
+BLOCK = re.compile(r"(<!-- (?:gpu )?figures: (\w+) -->\n).*?(<!-- end -->)", re.S)
+SITE_TABLE = re.compile(r"^<!-- site table: (\w+) -->$", re.M)
+SITE_PICTURE = re.compile(r"^<!-- site picture: ([\w-]+), (.*) -->$", re.M)
 NONE = "–"
 FULL = {"size": "1080p", "type": "float32"}
 BUSY = (("none", "nobody"), ("writer", "the writer"), ("reader", "the reader"), ("both", "both"))
 KINDS = (("512x512", "uint8"), ("1080p", "uint8"), ("1080p", "float32"), ("4K", "float32"), ("8K", "float32"))
+MIB = 1 << 20
+PEERS = {  # and what the tables and the chart call them
+    "bare": "bare limit", "sluice": "Sluice", "sluice-python": "Sluice, Python", "shm-semaphores": "shared memory, semaphores",
+    "iceoryx2-python": "iceoryx2, Python", "gstreamer-shm": "GStreamer shmsink", "unix-socket": "Unix socket", "zeromq": "ZeroMQ",
+    "pipe": "pipe",
+}
+
+
+@functools.cache
+def kept(name):
+    return json.loads((ROOT / "bench/results" / f"{name}.json").read_text())
+
+
+class Figures:
+    """What is kept of each kind of machine; `measured` takes the place of its own kind."""
+
+    def __init__(self, measured=None):
+        self.gpu, self.host = kept("gpu-h200"), kept("host-amd-epyc-2-cores")
+        self.pair, self.link = kept("gpu-h200-x2"), kept("gpu-h200-cuda-link")
+        if measured and any(row["bench"].startswith("gpu_") for row in measured["rows"]):
+            self.gpu = measured
+        elif measured:
+            self.host = measured
 
 
 # ---- rows and cells ----
 
 def time(ns):
-    if ns is None:
-        return NONE
-    for unit, name in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
-        if ns >= unit:
-            return f"{ns / unit:.3g} {name}" if ns < 1000 * unit else f"{ns / unit:.0f} {name}"
-    return f"{ns:.0f} ns"
+    return NONE if ns is None else duration(ns)
+
+
+def times(row, *keys):
+    return [time(row.get(key)) for key in keys]
+
+
+def pair(row):
+    """The median, and the bare limit's."""
+    return times(row, "p50_ns", "limit_p50_ns")
 
 
 def speed(row, key):
@@ -52,37 +76,67 @@ def table(head, lines):
     return "".join(f"| {' | '.join(map(str, each))} |\n" for each in cells)
 
 
-def pair(row):
-    """Sluice's median, and the bare limit's."""
-    return [time(row.get("p50_ns")), time(row.get("limit_p50_ns"))]
-
-
 def commit_of_rows(figures):
-    """Where the tests were run again later, the commit of these is another."""
+    """Where the tests were run again later, the commit of the rows is another."""
     return figures.get("rows_commit", figures.get("commit", "?"))
 
 
-# ---- what stands in the pages ----
+# ---- the host ----
+
+def about_host(figures):
+    machine = figures.host["machine"]
+    return f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}; commit {figures.host['commit']}. Medians.\n"
+
+
+def calls(figures):
+    rows = (("commit until `acquire` returns in a reader that spins", "handoff_spinning", {}),
+            ("- a frame of 1 GiB", "handoff_size", {"bytes": 1 << 30}),
+            ("- the reader asleep", "handoff_sleeping", {}),
+            ("- 16 readers asleep, until the last has it", "readers_waiting_latency", {"readers": 16}),
+            ("begin and commit, CPU", "begin_commit", {}),
+            ("- 64 readers that do not wait", "readers_idle_begin_commit", {"readers": 64}),
+            ("acquire and release, CPU", "acquire_release", {"mode": "newest", "writer": "another core"}),
+            ("`send` of 8 MiB", "send", {"bytes": 8 * MIB}), ("`fetch` of 8 MiB", "fetch", {"bytes": 8 * MIB}),
+            ("SIGKILL of a reader until its slot is free", "kill_reader", {}),
+            ("SIGKILL of a writer until its reader knows", "kill_writer", {}))
+    found = [(what, find(figures.host, bench, **params)) for what, bench, params in rows]
+    return table(["from ... to ...", "p50", "p99", "bare limit"],
+                 [[what, *times(row, "p50_ns", "p99_ns", "limit_p50_ns")] for what, row in found])
+
+
+def peers(figures):
+    lines = []
+    for peer, name in PEERS.items():
+        cells = [time(find(figures.host, f"handoff/{peer}", bytes=size, way=way, until="readable").get("p50_ns"))
+                 for size in (64 << 10, 8 * MIB) for way in ("copy", "in-place")]
+        rates = [find(figures.host, f"rate/{peer}", bytes=8 * MIB, way=way).get("frames_per_s") for way in ("copy", "in-place")]
+        lines.append([name, *cells, *(NONE if rate is None else f"{rate:,.0f}" for rate in rates)])
+    return table(["until a sleeping reader can read it", "64 KiB, copied", "in place", "8 MiB, copied", "in place", "8 MiB frames a second, copied",
+                  "in place"], lines)
+
+
+# ---- a GPU ----
 
 def about(figures):
-    machine, gpu = figures.get("machine") or {}, (figures.get("gpus") or [{}])[0]
-    goals = [row["met"] for row in figures["rows"] if "met" in row]
-    lines = [f"{gpu.get('name', 'a GPU')}, driver {gpu.get('driver', '?')}; {machine.get('cpu', '?')}, {machine.get('cores', '?')} "
-             f"cores, Linux {machine.get('kernel', '?')}; commit {commit_of_rows(figures)}. Of {len(goals)} goals "
-             f"{sum(goals)} are met; medians, if nothing else is said."]
-    lost = [f"- not measured: {each.get('rows', '?')}: {each.get('why', '?')}" for each in figures.get("missing", [])]
-    lost += [f"- failed: {each['bench']}: {each['why']}" for each in figures.get("failed", [])]
-    return "\n".join([*lines, *([""] if lost else []), *lost]) + "\n"
+    gpu = figures.gpu
+    machine, card = gpu.get("machine") or {}, (gpu.get("gpus") or [{}])[0]
+    judged = [row["met"] for row in gpu["rows"] if "met" in row]
+    lines = [f"{card.get('name', 'a GPU')}, driver {card.get('driver', '?')}; {machine.get('cpu', '?')}, {machine.get('cores', '?')} "
+             f"cores, Linux {machine.get('kernel', '?')}; commit {commit_of_rows(gpu)}. {sum(judged)} of {len(judged)} goals "
+             f"are met. Medians, unless a column says otherwise."]
+    lost = [f"- not measured: {each.get('rows', '?')}: {each.get('why', '?')}" for each in gpu.get("missing", [])]
+    lost += [f"- failed: {each['bench']}: {each['why']}" for each in gpu.get("failed", [])]
+    return "\n".join([*lines, *([""] if lost else []), *dict.fromkeys(lost)]) + "\n"
 
 
 def goals(figures):
-    """With what the driver alone takes beside, where a limit is of less; what older figures have not is left out."""
+    """Also what the driver alone takes, where the bare limit does less than Sluice must; rows that were not measured are left out."""
     lines = []
     for goal in CHANNELS + CUDA_LINK:
-        row = find(figures, goal.bench, **goal.first)
-        lines.append([goal.what, *(time(row.get(key)) for key in ("p50_ns", "p99_ns", "limit_p50_ns", "goal_ns")), met(row)])
+        row = find(figures.gpu, goal.bench, **goal.first)
+        lines.append([goal.what, *times(row, "p50_ns", "p99_ns", "limit_p50_ns", "goal_ns"), met(row)])
         for bare in BESIDE.get(goal.what, ()):
-            found = find(figures, bare.bench, **bare.first)
+            found = find(figures.gpu, bare.bench, **bare.first)
             lines.append([bare.what, NONE, NONE, time(found.get("p50_ns")), NONE, ""])
     return table(["from ... to ...", "p50", "p99", "bare limit", "goal", "met"], [line for line in lines if set(line[1:4]) != {NONE}])
 
@@ -92,10 +146,10 @@ def busy(figures):
     for mps, name in ((False, ""), (True, ", MPS")):
         for word, who in BUSY:
             at = {"busy": word, "mps": mps}
-            lines.append([f"{who}{name}", *pair(find(figures, "gpu_handoff_cpu", **at)),
-                          *pair(find(figures, "gpu_handoff_launch", **at)),
-                          *([NONE, time(find(figures, "gpu_limit_handoff_parked", **at).get("p50_ns"))] if mps else
-                            pair(find(figures, "gpu_handoff_parked", **at)))])
+            waits = [NONE, time(find(figures.gpu, "gpu_limit_handoff_parked", **at).get("p50_ns"))] if mps else \
+                pair(find(figures.gpu, "gpu_handoff_parked", **at))
+            lines.append([f"{who}{name}", *pair(find(figures.gpu, "gpu_handoff_cpu", **at)),
+                          *pair(find(figures.gpu, "gpu_handoff_launch", **at)), *waits])
     return table(["the GPU is kept busy by", "to the reader's CPU", "bare", "to work that it launches then", "bare",
                   "to a stream that waits ahead", "bare"], lines)
 
@@ -103,16 +157,16 @@ def busy(figures):
 def copies(figures):
     lines = []
     for size, kind in KINDS:
-        send = find(figures, "gpu_send", size=size, type=kind, busy="none", mps=False, **{"from": "device"})
-        call = find(figures, "gpu_send_call", size=size, type=kind, busy="none", mps=False, **{"from": "device"})
-        fetch = find(figures, "gpu_fetch", size=size, type=kind)
+        at = {"size": size, "type": kind}
+        send, call = (find(figures.gpu, bench, busy="none", mps=False, **at, **{"from": "device"}) for bench in ("gpu_send", "gpu_send_call"))
+        fetch = find(figures.gpu, "gpu_fetch", **at)
         lines.append([f"{size}, {kind}", *pair(send), *pair(call), time(fetch.get("p50_ns")), speed(fetch, "p50_ns"),
                       speed(fetch, "limit_p50_ns")])
-    return table(["RGBA", "send until seen ready", "bare", "the call alone", "bare", "fetch, pinned", "is", "bare"], lines)
+    return table(["RGBA", "send until seen ready", "bare", "the call alone", "bare", "fetch, pinned", "speed", "bare"], lines)
 
 
 def pipelined(figures):
-    found = [row for row in figures["rows"] if row["bench"] == "gpu_fetch_pipelined"]
+    found = [row for row in figures.gpu["rows"] if row["bench"] == "gpu_fetch_pipelined"]
     return table(["work on each frame, CPU", "one turn", "bare", "goal", "met"],
                  [[time(row["params"]["work_ns"]), *pair(row), time(row.get("goal_ns")), met(row)] for row in found])
 
@@ -120,10 +174,10 @@ def pipelined(figures):
 def readers(figures):
     lines = []
     for count in (1, 4, 16, 64):
-        plain, ahead = (find(figures, "gpu_commit", readers=count, ahead=each) for each in (False, True))
-        taken = find(figures, "gpu_commit_ahead", readers=count)
-        lines.append([count, *pair(plain), *pair(ahead), *pair(taken), time(find(figures, "gpu_readers_waiting", readers=count).get("p50_ns")),
-                      time(find(figures, "gpu_readers_waiting_commit", readers=count).get("p50_ns"))])
+        plain, ahead = (find(figures.gpu, "gpu_commit", readers=count, ahead=each) for each in (False, True))
+        taken, asleep, wakes = (find(figures.gpu, bench, readers=count)
+                                for bench in ("gpu_commit_ahead", "gpu_readers_waiting", "gpu_readers_waiting_commit"))
+        lines.append([count, *pair(plain), *pair(ahead), *pair(taken), time(asleep.get("p50_ns")), time(wakes.get("p50_ns"))])
     return table(["readers", "commit, nobody waits", "bare", "all ahead", "bare", "all take it ahead", "bare",
                   "asleep: until they have it", "asleep: that commit"], lines)
 
@@ -135,9 +189,9 @@ def parked(figures):
 
     lines = []
     for asked in range(9):
-        ours = [find(figures, "gpu_parked", asked=asked, busy=each) for each in ("none", "both")]
-        bare = [find(figures, "gpu_limit_parked", asked=asked, busy=each) for each in ("none", "both")]
-        lines.append([asked, *(ours[1].get(key, NONE) for key in ("parked",)), *map(stalled, ours), *map(stalled, bare)])
+        ours, bare = ([find(figures.gpu, bench, asked=asked, busy=each) for each in ("none", "both")]
+                      for bench in ("gpu_parked", "gpu_limit_parked"))
+        lines.append([asked, ours[1].get("parked", NONE), *map(stalled, ours), *map(stalled, bare)])
     return table(["streams that wait: asked for", "let wait", "of 32 stand still (median, worst turn), GPU idle", "GPU busy",
                   "by bare waits, GPU idle", "GPU busy"], lines)
 
@@ -145,30 +199,53 @@ def parked(figures):
 def torch(figures):
     lines = []
     for way, name in (("copy", "the frame is in the writer's own memory"), ("in-place", "the frame is made where it is handed over")):
-        theirs = find(figures, "gpu_torch", way=way, until="readable", **FULL)
-        ours = find(figures, "gpu_send", busy="none", mps=False, **FULL, **{"from": "device"}) if way == "copy" else \
-            find(figures, "gpu_handoff_cpu", busy="none", mps=False)
-        lines.append([name, *(time(theirs.get(key)) for key in ("p50_ns", "p99_ns")),
-                      *(time(ours.get(key)) for key in ("p50_ns", "p99_ns"))])
+        theirs = find(figures.gpu, "gpu_torch", way=way, until="readable", **FULL)
+        ours = find(figures.gpu, "gpu_send", busy="none", mps=False, **FULL, **{"from": "device"}) if way == "copy" else \
+            find(figures.gpu, "gpu_handoff_cpu", busy="none", mps=False)
+        lines.append([name, *times(theirs, "p50_ns", "p99_ns"), *times(ours, "p50_ns", "p99_ns")])
     return table(["1080p RGBA float32", "torch.multiprocessing, p50", "p99", "Sluice, p50", "p99"], lines)
+
+
+def cuda_link(figures):
+    """By cuda-link's protocol: a frame that is copied into a slot, published at once or when the GPU is done."""
+    lines = []
+    for size, kind in ((size, kind) for size in ("512x512", "1080p", "4K") for kind in ("uint8", "float32")):
+        for blocking in (False, True):
+            for graph in (False, True):
+                params = {"size": size, "type": kind, "blocking": blocking, "graph": graph}
+                seen, call = (find(figures.gpu, f"gpu_cipd_send{what}", **params) for what in ("", "_call"))
+                if not seen:  # older figures have none of 512x512 float32
+                    continue
+                how = ("blocking" if blocking else "asynchronous") + ", as a graph" * graph
+                lines.append([f"{size}, {kind}", how, *pair(call), *pair(seen), time(seen.get("goal_ns")), met(seen)])
+    return table(["RGBA", "send", "the call", "bare", "until a reader knows that it is ready", "bare", "goal", "met"], lines)
 
 
 def python(figures):
     lines = []
-    for row in figures["rows"]:
+    for row in figures.gpu["rows"]:
         if row["bench"].startswith("py_gpu_"):
-            words = [row["params"][key] for key in ("way", "wait") if key in row["params"]]
-            words += ["filled within"] * (row["params"].get("fill") == "within")
-            words += ["sender woken"] * (row["params"].get("sender") == "woken")
-            words += ["on a stream of its own"] * (row["params"].get("stream") == "own")
-            way = ", ".join(words + ["call by call"] * (row["params"].get("graph") is False))
-            lines.append([f"`{row['bench']}`", way, *(time(row.get(key)) for key in ("p50_ns", "p99_ns", "limit_p50_ns", "goal_ns")),
-                          met(row)])
+            params = row["params"]
+            words = [params[key] for key in ("way", "wait") if key in params]
+            words += ["filled within"] * (params.get("fill") == "within")
+            words += ["sender woken"] * (params.get("sender") == "woken")
+            words += ["on a stream of its own"] * (params.get("stream") == "own")
+            words += ["call by call"] * (params.get("graph") is False)
+            lines.append([f"`{row['bench']}`", ", ".join(words), *times(row, "p50_ns", "p99_ns", "limit_p50_ns", "goal_ns"), met(row)])
     return table(["row", "way", "p50", "p99", "floor", "goal", "met"], lines) if lines else \
         "The run that is kept has none of these rows; `python/bench_gpu.py` prints them.\n"
 
 
-# ---- and of two GPUs ----
+def cuda_link_package(figures):
+    """Sluice's module beside the package cuda-link, of a run that had it."""
+    lines = []
+    for call in ("get_frame", "get_frame_cupy", "get_frame_numpy", "get_frame_numpy_pipelined", "export", "export_blocking"):
+        rows = [find(figures.link, f"py_gpu_link_{call}", way=way) for way in ("sluice.cuda_link", "cuda-link")]
+        lines.append([f"`{call}`", *(time(row.get("p50_ns")) for row in rows)])
+    return table(["call", "sluice.cuda_link", "cuda-link 1.12"], lines) + f"\n(commit {figures.link['commit']}; medians)\n"
+
+
+# ---- two GPUs ----
 
 def run_of(figures, commit):
     gpu, machine = figures["gpus"][0], figures["machine"]
@@ -179,86 +256,36 @@ def far(figures):
     """Out of another GPU's slot, by the program and by acquire."""
     lines = []
     for size, kind in KINDS:
-        copy, acquire = (find(figures, f"gpu_far_{how}", size=size, type=kind) for how in ("copy", "acquire"))
-        lines.append([f"{size}, {kind}", *pair(copy), speed(copy, "p50_ns"), time(acquire.get("p50_ns")), time(acquire.get("p99_ns"))])
+        copy, acquire = (find(figures.pair, f"gpu_far_{how}", size=size, type=kind) for how in ("copy", "acquire"))
+        lines.append([f"{size}, {kind}", *pair(copy), speed(copy, "p50_ns"), *times(acquire, "p50_ns", "p99_ns")])
     return table(["RGBA", "a copy out of the slot, and its end", "bare", "is", "`acquire` with copies, p50", "p99"],
-                 lines) + "\n" + run_of(figures, commit_of_rows(figures))
+                 lines) + "\n" + run_of(figures.pair, commit_of_rows(figures.pair))
 
 
 def fallbacks(figures):
     """What the call takes, and when another CPU sees it; facts of tests/gpu."""
-    costs = {fact["call"]: fact for fact in figures["facts"] if fact["fact"] == "cost"}
+    costs = {fact["call"]: fact for fact in figures.pair["facts"] if fact["fact"] == "cost"}
     rows = (("the stream writes a word: the driver's call alone", "cuStreamWriteValue64", None),
             ("- with all that Sluice does around it", "signal, context current", "signal seen by the CPU"),
             ("a function that the stream calls", "signal by a function", "signal by a function seen by the CPU"))
     cells = [[name, *(time(costs.get(key, {}).get(p)) for key in (call, seen) for p in ("p50_ns", "p99_ns"))]
              for name, call, seen in rows]
     return table(["a commit or release on a stream", "of the CPU, p50", "p99", "until a CPU sees it, p50", "p99"],
-                 cells) + "\n" + run_of(figures, figures["commit"])
-
-
-def cuda_link(figures):
-    """By cuda-link's protocol: a frame that is copied into a slot, published at once or when the GPU is done."""
-    lines = []
-    for size, kind in ((size, kind) for size in ("512x512", "1080p", "4K") for kind in ("uint8", "float32")):
-        for blocking in (False, True):
-            for graph in (False, True):
-                params = {"size": size, "type": kind, "blocking": blocking, "graph": graph}
-                seen, call = (find(figures, f"gpu_cipd_send{what}", **params) for what in ("", "_call"))
-                if not seen:  # older figures have none of 512x512 float32
-                    continue
-                how = ("blocking" if blocking else "asynchronous") + ", as a graph" * graph
-                lines.append([f"{size}, {kind}", how, *pair(call), *pair(seen), time(seen.get("goal_ns")), met(seen)])
-    return table(["RGBA", "send", "the call", "bare", "until a reader knows that it is ready", "bare", "goal", "met"], lines)
-
-
-def plots(_):
-    names = (("bench-gpu-handoff", "from one process to another"), ("bench-gpu-parked", "streams that stand still"))
-    return "".join(f"![{what}](img/{name}.svg)\n" for name, what in names if (ROOT / f"docs/img/{name}.svg").exists())
-
-
-BLOCKS = {each.__name__: each for each in (about, goals, busy, copies, pipelined, readers, parked, torch, cuda_link, python, plots)}
-OF_PAIR = {each.__name__: each for each in (far, fallbacks)}
+                 cells) + "\n" + run_of(figures.pair, figures.pair["commit"])
 
 
 # ---- pages ----
 
-def filled(text, figures):
-    def block(at):
-        if at[2] in OF_PAIR:
-            return at[1] + OF_PAIR[at[2]](json.loads(PAIR.read_text())) + at[3]
-        return at[1] + (BLOCKS[at[2]](figures) if figures.get("rows") else NOT_YET + "\n") + at[3]
-    return BLOCK.sub(block, text)
+BLOCKS = {each.__name__: each for each in (about_host, calls, peers, about, goals, busy, copies, pipelined, readers, parked, torch, cuda_link,
+                                           python, cuda_link_package, far, fallbacks)}
 
 
-def draw(path):
-    """As bench/plot does; it wants matplotlib, which this Python may have, or the system's."""
-    for command in ([sys.executable, ROOT / "bench/plot", path], [ROOT / "bench/plot", path]):
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode == 0:
-            return
-    print(done.stderr.strip(), file=sys.stderr)
+def page(text, figures):
+    """The page with these figures in it, for the repository."""
+    return BLOCK.sub(lambda at: at[1] + BLOCKS[at[2]](figures) + at[3], text)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("figures", nargs="?", type=pathlib.Path, default=KEPT)
-    parser.add_argument("--check", action="store_true", help="change nothing")
-    options = parser.parse_args()
-    figures = json.loads(options.figures.read_text())
-    if figures.get("rows") and not options.check:
-        draw(options.figures)
-    stale = False
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        text = page.read_text()
-        new = filled(text, figures)
-        if new == text:
-            continue
-        print(page.relative_to(ROOT), file=sys.stderr)
-        stale = True
-        if not options.check:
-            page.write_text(new)
-    sys.exit(1 if stale and options.check else 0)
-
-
-main()
+def site_page(text, figures, pictures):
+    """The page with all of its tables, and with the pictures of this folder."""
+    text = SITE_TABLE.sub(lambda at: BLOCKS[at[1]](figures), text)
+    return SITE_PICTURE.sub(lambda at: f"![{at[2]}]({pictures}/{at[1]}.svg)", text)

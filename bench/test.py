@@ -15,6 +15,7 @@ import xml.etree.ElementTree as tree
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests/lint"))
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "gpu"))
 import cases  # noqa: E402
+import rows  # noqa: E402
 from lint import Lint  # noqa: E402
 
 RANKS = ("p50_ns", "p95_ns", "p99_ns", "p999_ns")
@@ -62,7 +63,7 @@ def look_at_peers(figures):
 
 def draw(root, figures, folder):
     """The plots' files; or why there are none, and whether that may be."""
-    done = subprocess.run([root / "bench/plot", figures, folder], capture_output=True, text=True)
+    done = subprocess.run([root / "bench/plot", "--into", folder, figures], capture_output=True, text=True)
     if "no matplotlib" in done.stderr:
         return {}, done.stderr.strip()
     if done.returncode or not done.stdout:
@@ -150,9 +151,10 @@ def main():
     lint = Lint()
     for kept in sorted((root / "bench/results").glob("*.json")):
         figures = json.loads(kept.read_text())
-        if kept.name.startswith("soak-") or (kept.name.startswith("gpu-") and "rows" not in figures):
+        if kept.name.startswith("soak-"):
             continue  # what was seen in runs of tests, not figures to compare
         lint.check(f"{kept.name} is whole", look_at(figures))
+        lint.check(f"{kept.name} has one row a line", [] if kept.read_text() == rows.text(figures) else ["bench/rows.py writes other lines"])
         if kept.name.startswith("host-"):
             lint.check(f"{kept.name} has its peers", look_at_peers(figures))
     with tempfile.TemporaryDirectory() as name:

@@ -5,8 +5,9 @@ import re
 import sys
 
 root = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(root / "docs/site"))
+sys.path[:0] = [str(root / "docs/site"), str(root / "bench")]
 import manual
+import tables
 import words
 
 project = "Sluice"
@@ -16,7 +17,7 @@ html_title = f"Sluice {release}"
 
 root_doc = "docs/site/index"
 include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/*.md", "docs/site/*.md",
-                    "examples/README.md", "models/README.md"]
+                    "bench/README.md", "examples/README.md", "models/README.md"]
 exclude_patterns = ["build*"]
 
 extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc"]
@@ -58,7 +59,13 @@ nitpick_ignore_regex += [("py:class", ".*")]
 autodoc_use_legacy_class_based = True # the other way takes no signature from words.py where it finds none itself
 
 
+def add_figures(_, __, source):
+    """The tables and pictures that pages of the repository leave to the site."""
+    source[0] = tables.site_page(source[0], tables.Figures(), "/build-site/figures")
+
+
 def setup(app):
     manual.write(root, root / "build-site/man")
+    app.connect("source-read", add_figures)
     app.connect("autodoc-process-signature", words.signature)
     app.connect("autodoc-process-docstring", words.process)

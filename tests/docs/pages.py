@@ -72,8 +72,8 @@ def main():
     docs = root / "docs"
     lint = Lint()
 
-    pages = [*sorted(root.glob("*.md")), *sorted(docs.glob("*.md")), *sorted(root.glob("models/*.md")),
-             *sorted(root.glob("examples/*.md"))]
+    pages = [*sorted(root.glob("*.md")), *sorted(docs.glob("*.md")), *sorted(root.glob("bench/*.md")),
+             *sorted(root.glob("models/*.md")), *sorted(root.glob("examples/*.md"))]
     for page in pages:
         lint.check(f"links in {page.relative_to(root)}", links(root, page))
     index = (docs / "index.md").read_text()

@@ -26,8 +26,8 @@ def navigation(root):
 
 
 def pages(root):
-    found = [*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("docs/site/*.md"), *root.glob("models/*.md"),
-             *root.glob("examples/*.md")]
+    found = [*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("docs/site/*.md"), *root.glob("bench/*.md"),
+             *root.glob("models/*.md"), *root.glob("examples/*.md")]
     return {str(page.relative_to(root).with_suffix("")) for page in found} - {"docs/site/index"}
 
 
