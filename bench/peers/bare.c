@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "kit.h"
+#include "peer.h"
 
 static struct {
     alignas(64) atomic_uint written;

@@ -5,7 +5,7 @@
 #ifndef BENCH_ENDS_H
 #define BENCH_ENDS_H
 
-#include "kit.h"
+#include "peer.h"
 
 extern int ends[2]; /* the reader's, the writer's; made by prepare */
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kit.h"
+#include "peer.h"
 
 static GstElement *pipeline, *end;
 static GstAllocator *allocator;

@@ -4,10 +4,10 @@ import ctypes
 import gc
 import os
 
-import kit
+import peer
 
 
-class Iceoryx2(kit.Peer):
+class Iceoryx2(peer.Peer):
     def __init__(self, size):
         super().__init__(size)
         self.name = f"sluice-bench-{os.getpid()}"
@@ -18,7 +18,7 @@ class Iceoryx2(kit.Peer):
         self.node = iceoryx2.NodeBuilder.new().create(iceoryx2.ServiceType.Ipc)
         name = iceoryx2.ServiceName.new(self.name)
         self.service = (self.node.service_builder(name).publish_subscribe(iceoryx2.Slice[ctypes.c_uint8])
-                        .enable_safe_overflow(False).subscriber_max_buffer_size(kit.SLOTS - 2).open_or_create())
+                        .enable_safe_overflow(False).subscriber_max_buffer_size(peer.SLOTS - 2).open_or_create())
         self.event = self.node.service_builder(name).event().open_or_create()
         return iceoryx2
 
@@ -77,4 +77,4 @@ class Iceoryx2(kit.Peer):
         self.leave()
 
 
-kit.main(Iceoryx2)
+peer.main(Iceoryx2)

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "kit.h"
+#include "peer.h"
 
 #define HEAD 4096
 

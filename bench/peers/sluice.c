@@ -10,7 +10,7 @@
 
 #include <sluice/sluice.h>
 
-#include "kit.h"
+#include "peer.h"
 
 #define WAIT (30 * SLUICE_S)
 

@@ -2,14 +2,14 @@
 """Sluice, by its Python package: beside other systems' Python packages."""
 import os
 
-import kit
+import peer
 
 
-class Sluice(kit.Peer):
+class Sluice(peer.Peer):
     def writer_open(self):
         import sluice
         os.environ["SLUICE_DIR"] = os.getcwd()
-        self.writer = sluice.Writer("bench", shape=self.size, slots=kit.SLOTS, max_slots=kit.SLOTS, policy="wait", wait=30)
+        self.writer = sluice.Writer("bench", shape=self.size, slots=peer.SLOTS, max_slots=peer.SLOTS, policy="wait", wait=30)
 
     def lend(self):
         self.frame = self.writer.frame()
@@ -43,4 +43,4 @@ class Sluice(kit.Peer):
         self.reader.close()
 
 
-kit.main(Sluice)
+peer.main(Sluice)

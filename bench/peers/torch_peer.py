@@ -3,7 +3,7 @@
 
     torch_peer.py BYTES copy|in-place handoff SECONDS
 
-The arguments and the output are those of kit.h, but the frame lies on the GPU, so bench/gpu/run has the row. The queue
+The arguments and the output are those of peer.h, but the frame lies on the GPU, so bench/gpu/run has the row. The queue
 is a SimpleQueue, which has no thread of its own between put and get. The reader has the frame when get() has returned
 (`taken`) and its GPU's work on it has ended (`read`); it answers, and only then the writer makes the next one.
 Where BENCH_WAITS is set, it imports PyTorch, and begins when there is a line of stdin.
@@ -14,8 +14,8 @@ import os
 import struct
 import sys
 
-import kit
-from kit import ENOUGH, LAST, READ, TAKEN, WARM_UP, now
+import peer
+from peer import ENOUGH, LAST, READ, TAKEN, WARM_UP, now
 
 
 def find_gpu(torch):
@@ -74,7 +74,7 @@ def read(torch, queue, stage, done, size, in_place, seconds):
 
 def missing(why):
     print(why, file=sys.stderr)
-    sys.exit(kit.MISSING)
+    sys.exit(peer.MISSING)
 
 
 def main():
@@ -90,7 +90,7 @@ def main():
         return
     stage, done = mmap.mmap(-1, mmap.PAGESIZE), os.eventfd(0)
     queue = multiprocessing.get_context("fork").SimpleQueue()
-    kit.both((write, read), float(seconds), torch, queue, stage, done, int(size), way == "in-place", float(seconds))
+    peer.both((write, read), float(seconds), torch, queue, stage, done, int(size), way == "in-place", float(seconds))
 
 
 main()

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <zmq.h>
 
-#include "kit.h"
+#include "peer.h"
 
 #define WHERE "ipc://zeromq"
 

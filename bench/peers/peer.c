@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "kit.h"
+#include "peer.h"
 
 #include <errno.h>
 #include <linux/futex.h>

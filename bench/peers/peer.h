@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * One job for every peer: a writer process hands frames to a reader process. A peer is one file
- * that fills in this table; kit.c has main(), starts the two processes, takes the times and prints
+ * that fills in this table; peer.c has main(), starts the two processes, takes the times and prints
  * them.
  *
  *     PEER BYTES copy|in-place handoff|rate SECONDS
@@ -9,8 +9,8 @@
  * It works in the current folder, and leaves its sockets there. Exit status 77: this system lacks
  * what the peer needs, as said on standard error.
  */
-#ifndef BENCH_KIT_H
-#define BENCH_KIT_H
+#ifndef BENCH_PEER_H
+#define BENCH_PEER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The job of kit.c for peers that come as Python packages: the same arguments, the same two processes, the same output.
+"""The job of peer.c for peers that come as Python packages: the same arguments, the same two processes, the same output.
 
-A peer is a class with the methods of kit.h's table. BENCH_BYTES names the library of bytes.c.
+A peer is a class with the methods of peer.h's table. BENCH_BYTES names the library of bytes.c.
 """
 import ctypes
 import mmap
