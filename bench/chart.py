@@ -13,7 +13,7 @@ rect{fill:#6b7280} .sluice{fill:#0b57d0} .paper{fill:#fdfdfe} .limit{stroke:#b35
 
 def svg(title, bars, about):
     """Horizontal bars, each (name, ns, the bare limit's ns or None), as long as their time. Sluice's have a colour."""
-    longest = max(ns for _, ns, _ in bars)
+    longest = max((ns for _, ns, _ in bars), default=1)
     height = TOP + STEP * len(bars) + 24
 
     def x(ns):
@@ -56,8 +56,9 @@ def gpu_handoff(figures):
             ("PyTorch's queue, made in place", find(figures.gpu, "gpu_torch", way="in-place", until="readable", **FULL)),
             ("PyTorch's queue, copied", find(figures.gpu, "gpu_torch", way="copy", until="readable", **FULL)))
     bars = [(name, row["p50_ns"], row.get("limit_p50_ns")) for name, row in rows if row]
+    gpu = (figures.gpu.get("gpus") or [{}])[0].get("name", "a GPU")
     return svg("A frame of 1080p RGBA float32 on a GPU, until another process has it", bars,
-               f"Medians; the orange line is what the driver alone takes. {figures.gpu['gpus'][0]['name']}; commit {commit_of_rows(figures.gpu)}")
+               f"Medians; the orange line is what the driver alone takes. {gpu}; commit {commit_of_rows(figures.gpu)}")
 
 
 CHARTS = {"handoff": handoff, "gpu-handoff": gpu_handoff}

@@ -4,65 +4,21 @@
  */
 #include "actor.h"
 
-#include <linux/futex.h>
-#include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "driver.h"
 
-#define SPINS_BEFORE_YIELD 20000
-#define BUSY_LONGER        (100 * INT64_C(1000000)) /* than the job */
+#define BUSY_LONGER (100 * INT64_C(1000000)) /* than the job */
 
 static int sockets[2] = { -1, -1 };
 static int socket_here;
 static uint32_t meetings;
 static uint64_t words_address;
 static struct cu_stream *busy_stream;
-
-static void fail(const char *format, va_list list)
-{
-    vsnprintf(stage->why, sizeof stage->why, format, list);
-}
-
-void die(const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    fail(format, list);
-    va_end(list);
-    _exit(1);
-}
-
-void die_missing(const char *format, ...)
-{
-    va_list list;
-    stage->missing = true;
-    va_start(list, format);
-    fail(format, list);
-    va_end(list);
-    _exit(1);
-}
-
-int64_t now_ns(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return at.tv_sec * INT64_C(1000000000) + at.tv_nsec;
-}
-
-void pause_for(int64_t ns)
-{
-    int64_t until = now_ns() + ns;
-    while (now_ns() < until)
-        continue;
-}
 
 void *memory_of(size_t size)
 {
@@ -84,37 +40,13 @@ void actor_begin(int index)
 
 /* ---- together ---- */
 
-void sleep_on(atomic_uint *word, uint32_t seen, int64_t ns)
-{
-    struct timespec time = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
-    syscall(SYS_futex, word, FUTEX_WAIT, seen, &time, NULL, 0);
-}
-
-void wake(atomic_uint *word)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
 void meet(void)
 {
     uint32_t all = ++meetings * (uint32_t)stage->actors, seen;
     if (atomic_fetch_add(&stage->met, 1) + 1 == all)
-        wake(&stage->met);
+        futex_wake(&stage->met, INT_MAX);
     while ((seen = atomic_load(&stage->met)) < all)
-        sleep_on(&stage->met, seen, INT64_C(1000000000));
-}
-
-/* Lets others run now and then: there may be fewer CPUs than processes. */
-static void spin_once(unsigned *spins)
-{
-    if (++*spins % SPINS_BEFORE_YIELD == 0)
-        sched_yield();
-}
-
-void await(atomic_uint *word, uint32_t value)
-{
-    for (unsigned spins = 0; atomic_load_explicit(word, memory_order_acquire) != value;)
-        spin_once(&spins);
+        futex_wait_for(&stage->met, seen, KIT_S);
 }
 
 void await_word(const _Atomic uint64_t *word, uint64_t value)
@@ -126,13 +58,13 @@ void await_word(const _Atomic uint64_t *word, uint64_t value)
 void await_ready(uint32_t round)
 {
     for (int i = 1; i < stage->actors; i++)
-        await(&stage->lanes[i].ready, round);
+        word_await_spinning(&stage->lanes[i].ready, round);
 }
 
 void await_got(uint32_t round)
 {
     for (int i = 1; i < stage->actors; i++)
-        await(&stage->lanes[i].got, round);
+        word_await_spinning(&stage->lanes[i].got, round);
 }
 
 /* ---- answers ---- */
@@ -204,7 +136,7 @@ bool actor_sockets(void)
             close(sockets[i]);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0)
         return true;
-    snprintf(stage->why, sizeof stage->why, "no socket");
+    failure_set("no socket");
     return false;
 }
 

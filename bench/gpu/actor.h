@@ -13,8 +13,4 @@ bool actor_sockets(void);
 /* In an actor, before each job. */
 void actor_begin(int index);
 
-/* Sleeps, at most so long, while the word is `seen`. */
-void sleep_on(atomic_uint *word, uint32_t seen, int64_t ns);
-void wake(atomic_uint *word);
-
 #endif

@@ -10,7 +10,7 @@ static int64_t used_by(int who)
 {
     struct rusage usage;
     getrusage(who, &usage);
-    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * INT64_C(1000000000) +
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * KIT_S +
            (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * INT64_C(1000);
 }
 
@@ -27,7 +27,7 @@ static void hand_frames(const struct sleeper *sleeper, struct cu_stream *stream)
     for (uint32_t round = 1; !last; round++) {
         last = is_last_round(round, until);
         if (round == WARM_UP) {
-            began = now_ns();
+            began = clock_ns();
             until = began + job->ns;
             used = used_by_others();
         }
@@ -36,13 +36,13 @@ static void hand_frames(const struct sleeper *sleeper, struct cu_stream *stream)
         sleeper->hand(stream, round);
         CU(StreamWriteValue64, stream, word_address(WORD_OWN), round, 0);
         await_word(word(WORD_OWN), round);
-        int64_t ready = now_ns();
+        int64_t ready = clock_ns();
         await_got(round);
         int64_t late = stage->lanes[1].seen - ready;
         if (round > WARM_UP)
             sample("wake", late > 0 ? late : 0);
     }
-    int64_t time = now_ns() - began;
+    int64_t time = clock_ns() - began;
     value("writer_cpu_ppm", (used_by_others() - used) * 1000000 / time);
     meet();
     value("reader_cpu_ppm", stage->lanes[1].values[0]);
@@ -55,16 +55,16 @@ static void take_frames(const struct sleeper *sleeper, int index)
     bool last = false;
     for (uint32_t round = 1; !last; round++) {
         if (round == WARM_UP) {
-            began = now_ns();
+            began = clock_ns();
             used = used_by(RUSAGE_SELF);
         }
         atomic_store(&lane->ready, round);
         sleeper->take(round);
-        lane->seen = now_ns();
+        lane->seen = clock_ns();
         last = atomic_load(&stage->last) == round;
         atomic_store(&lane->got, round);
     }
-    lane->values[0] = (used_by(RUSAGE_SELF) - used) * 1000000 / (now_ns() - began);
+    lane->values[0] = (used_by(RUSAGE_SELF) - used) * 1000000 / (clock_ns() - began);
     meet();
 }
 

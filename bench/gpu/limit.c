@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "driver.h"
-#include "limits.h"
+#include "limit.h"
 #include "rounds.h"
 
 static struct cu_stream *stream;
@@ -33,7 +33,7 @@ static void write_words(uint32_t round)
 static void settle(uint32_t round)
 {
     atomic_store(word(WORD_GATE), round);
-    pause_for(INT64_C(5000));
+    spin_for(INT64_C(5000));
     CU(StreamSynchronize, stream);
 }
 
@@ -57,9 +57,9 @@ static void calls(int index)
 static void write_to_crowd(uint32_t turn)
 {
     CU(StreamWaitValue64, stream, word_address(WORD_GATE), turn, 0);
-    int64_t start = now_ns();
+    int64_t start = clock_ns();
     write_words(turn);
-    int64_t end = now_ns();
+    int64_t end = clock_ns();
     if (turn > WARM_UP)
         sample("call", end - start);
 }
@@ -123,10 +123,10 @@ static void answer(uint32_t turn, int index)
 {
     if (!job->gated)
         await_word(word(WORD_READY), number_of(turn, job->group - 1));
-    int64_t start = now_ns();
+    int64_t start = clock_ns();
     for (int64_t i = 0; i < job->group; i++)
         (job->ahead ? wait_and_write : write_answer)(number_of(turn, i));
-    int64_t end = now_ns();
+    int64_t end = clock_ns();
     if (index == 1 && turn > WARM_UP)
         sample("call", (end - start) / job->group);
 }

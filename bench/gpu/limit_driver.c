@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "driver.h"
-#include "limits.h"
+#include "limit.h"
 #include "rounds.h"
 
 enum { RELAXED = 2, BUFFER_ID = 7 };
@@ -136,7 +136,7 @@ static void settle(uint32_t round)
 {
     (void)round;
     CU(StreamSynchronize, stream);
-    pause_for(INT64_C(5000));
+    spin_for(INT64_C(5000));
 }
 
 void limit_driver(int index)

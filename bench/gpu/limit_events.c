@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "driver.h"
-#include "limits.h"
+#include "limit.h"
 #include "rounds.h"
 
 static struct cu_stream *stream;

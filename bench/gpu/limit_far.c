@@ -3,7 +3,7 @@
  * A frame of another process's, on another GPU, copied to this one.
  */
 #include "driver.h"
-#include "limits.h"
+#include "limit.h"
 #include "stage.h"
 
 #define FAR_WARM_UP 3
@@ -15,12 +15,12 @@ static void copy_frames(struct gpu_shared slot)
     uint64_t own;
     CU(MemAlloc, &own, frame_bytes());
     for (int round = -FAR_WARM_UP; end < until; round++) {
-        start = now_ns();
+        start = clock_ns();
         if (round == 0)
             until = start + job->ns;
         CU(MemcpyDtoDAsync, own, slot.address, frame_bytes(), stream);
         CU(StreamSynchronize, stream);
-        end = now_ns();
+        end = clock_ns();
         if (round >= 0)
             sample("call", end - start);
     }

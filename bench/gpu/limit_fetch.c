@@ -4,7 +4,7 @@
  * one before.
  */
 #include "driver.h"
-#include "limits.h"
+#include "limit.h"
 #include "stage.h"
 
 #define FETCH_WARM_UP 3 /* large frames take long */
@@ -35,12 +35,12 @@ void limit_fetch(int index)
     busy_begin(index + 1);
     int64_t until = INT64_MAX, start, end = 0;
     for (int round = -FETCH_WARM_UP; end < until; round++) {
-        start = now_ns();
+        start = clock_ns();
         if (round == 0)
             until = start + job->ns;
         CU(MemcpyDtoHAsync, buffers[round & 1], source, frame_bytes(), stream);
         CU(StreamSynchronize, stream);
-        end = now_ns();
+        end = clock_ns();
         if (round >= 0)
             sample("call", end - start);
     }
@@ -52,14 +52,14 @@ void limit_pipeline(int index)
 {
     (void)index;
     open_fetch();
-    int64_t until = INT64_MAX, start = now_ns();
+    int64_t until = INT64_MAX, start = clock_ns();
     for (int round = -FETCH_WARM_UP; start < until; round++) {
         if (round == 0)
             until = start + job->ns;
         CU(MemcpyDtoHAsync, buffers[round & 1], source, frame_bytes(), stream);
-        pause_for(job->work);
+        spin_for(job->work);
         CU(StreamSynchronize, stream);
-        int64_t end = now_ns();
+        int64_t end = clock_ns();
         if (round >= 0)
             sample("loop", end - start);
         start = end;

@@ -4,7 +4,7 @@
  * time, or written behind it.
  */
 #include "driver.h"
-#include "limits.h"
+#include "limit.h"
 #include "rounds.h"
 #include "stage.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "driver.h"
-#include "limits.h"
+#include "limit.h"
 #include "rounds.h"
 
 static struct cu_stream *stream;

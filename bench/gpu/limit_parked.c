@@ -3,7 +3,7 @@
  * Streams parked on a word, and what that does to others of the process.
  */
 #include "driver.h"
-#include "limits.h"
+#include "limit.h"
 #include "rounds.h"
 #include "unrelated.h"
 
@@ -17,8 +17,8 @@ static void park_and_look(int count)
     unrelated_open();
     meet();
     busy_begin(1);
-    int64_t until = now_ns() + job->ns;
-    for (uint32_t turn = 1; turn == 1 || now_ns() < until; turn++) {
+    int64_t until = clock_ns() + job->ns;
+    for (uint32_t turn = 1; turn == 1 || clock_ns() < until; turn++) {
         for (int i = 0; i < count; i++)
             CU(StreamWaitValue64, parked[i], word_address(WORD_GATE), turn, 0);
         unrelated_measure();

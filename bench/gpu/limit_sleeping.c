@@ -7,7 +7,7 @@
 
 #include "asleep.h"
 #include "driver.h"
-#include "limits.h"
+#include "limit.h"
 #include "rounds.h"
 
 #define LOOK_NS 50000

@@ -7,7 +7,7 @@
 
 bool is_last_round(uint32_t round, int64_t until)
 {
-    if (round <= WARM_UP || now_ns() < until)
+    if (round <= WARM_UP || clock_ns() < until)
         return false;
     atomic_store(&stage->last, round);
     return true;
@@ -28,20 +28,20 @@ static void write_frames(const struct way *way)
     bool last = false;
     for (uint32_t round = 1; !last; round++) {
         if (round == WARM_UP)
-            until = now_ns() + job->ns;
+            until = clock_ns() + job->ns;
         last = is_last_round(round, until);
         if (way->prepare)
             way->prepare(round);
         if (job->gated)
             way->hand(round);
         await_ready(round);
-        pause_for(GAP);
-        int64_t start = now_ns();
+        spin_for(GAP);
+        int64_t start = clock_ns();
         if (job->gated)
             atomic_store(word(WORD_GATE), round);
         else
             way->hand(round);
-        int64_t end = now_ns();
+        int64_t end = clock_ns();
         await_got(round);
         if (round <= WARM_UP)
             continue;
@@ -60,7 +60,7 @@ static void read_frames(const struct way *way, int index)
             way->expect(round);
         atomic_store(&lane->ready, round);
         way->take(round);
-        lane->seen = now_ns();
+        lane->seen = clock_ns();
         if (way->give)
             way->give(round);
         bool last = atomic_load(&stage->last) == round;
@@ -92,7 +92,7 @@ void rounds(const struct way *way, int index)
 
 static void write_turns(const struct turns *how)
 {
-    int64_t until = now_ns() + job->ns;
+    int64_t until = clock_ns() + job->ns;
     bool last = false;
     for (uint32_t turn = 1; !last; turn++) {
         last = is_last_round(turn, until);
@@ -111,7 +111,7 @@ static void read_turns(const struct turns *how, int index)
     bool last = false;
     for (uint32_t turn = 1; !last; turn++) {
         atomic_store(&lane->ready, turn);
-        await(&stage->lanes[0].got, turn);
+        word_await_spinning(&stage->lanes[0].got, turn);
         how->take(turn, index);
         last = atomic_load(&stage->last) == turn;
         atomic_store(&lane->got, turn);
@@ -134,12 +134,12 @@ void call_costs(const char *set, void (*call)(uint32_t round), void (*settle)(ui
     int64_t until = INT64_MAX;
     uint32_t round = 0;
     for (int warm = WARM_UP;; warm--) {
-        int64_t start = now_ns();
+        int64_t start = clock_ns();
         if (warm == 0)
             until = start + job->ns;
         for (int i = 0; i < job->group; i++)
             call(++round);
-        int64_t end = now_ns();
+        int64_t end = clock_ns();
         settle(round);
         if (warm <= 0 && (!sample(set, (end - start) / job->group) || end > until))
             break;

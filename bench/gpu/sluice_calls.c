@@ -19,11 +19,11 @@ static void commit(uint32_t round)
 static void begin(uint32_t round)
 {
     (void)round;
-    pause_for(INT64_C(5000));
+    spin_for(INT64_C(5000));
     CU(StreamSynchronize, native);
-    int64_t start = now_ns();
+    int64_t start = clock_ns();
     check(sluice_writer_begin(writer, SLUICE_DEFAULT, &frames[0]), "begin");
-    sample("begin", now_ns() - start);
+    sample("begin", clock_ns() - start);
 }
 
 void sluice_commit(int index)
@@ -62,13 +62,13 @@ static void release(int i)
 /* Every other round all frames are held at once, so that each call can be told from the other. */
 static void take_apart(int count, bool timed)
 {
-    int64_t start = now_ns();
+    int64_t start = clock_ns();
     for (int i = 0; i < count; i++)
         acquire(i);
-    int64_t middle = now_ns();
+    int64_t middle = clock_ns();
     for (int i = 0; i < count; i++)
         release(i);
-    int64_t end = now_ns();
+    int64_t end = clock_ns();
     if (timed) {
         sample("acquire", (middle - start) / count);
         sample("release", (end - middle) / count);
@@ -77,12 +77,12 @@ static void take_apart(int count, bool timed)
 
 static void take_together(int count, bool timed)
 {
-    int64_t start = now_ns();
+    int64_t start = clock_ns();
     for (int i = 0; i < count; i++) {
         acquire(i);
         release(i);
     }
-    int64_t end = now_ns();
+    int64_t end = clock_ns();
     if (timed)
         sample("both", (end - start) / count);
 }
@@ -99,9 +99,9 @@ static void put_group(uint32_t turn)
         CU(StreamWaitValue64, native, word_address(WORD_GATE), turn, 0);
     for (int64_t i = 0; i < job->group; i++) {
         check(sluice_writer_begin(writer, SLUICE_DEFAULT, &frames[0]), "begin");
-        int64_t start = now_ns();
+        int64_t start = clock_ns();
         check(sluice_writer_commit(writer, &frames[0], stream), "commit");
-        commits += now_ns() - start;
+        commits += clock_ns() - start;
     }
     if (turn > WARM_UP)
         sample("commit", commits / job->group);

@@ -17,12 +17,12 @@ static void copy_frames(void)
     check(sluice_frame_array(&channel_frame, NULL, &array), "the array");
     CU(MemAlloc, &own, frame_bytes());
     for (int round = -FAR_WARM_UP; end < until; round++) {
-        start = now_ns();
+        start = clock_ns();
         if (round == 0)
             until = start + job->ns;
         CU(MemcpyDtoDAsync, own, (uintptr_t)array.data, frame_bytes(), native);
         CU(StreamSynchronize, native);
-        end = now_ns();
+        end = clock_ns();
         if (round >= 0)
             sample("call", end - start);
     }
@@ -44,12 +44,12 @@ static void acquire_frames(void)
 {
     int64_t until = INT64_MAX, end = 0;
     for (int round = -FAR_WARM_UP; end < until; round++) {
-        pause_for(READY);
-        int64_t start = now_ns();
+        spin_for(READY);
+        int64_t start = clock_ns();
         if (round == 0)
             until = start + job->ns;
         channel_take();
-        end = now_ns();
+        end = clock_ns();
         if (round >= 0)
             sample("call", end - start);
         channel_give();

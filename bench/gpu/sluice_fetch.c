@@ -37,11 +37,11 @@ static void fetch_frames(void)
     int64_t until = INT64_MAX, start, end = 0;
     channel_take();
     for (int round = -FETCH_WARM_UP; end < until; round++) {
-        start = now_ns();
+        start = clock_ns();
         if (round == 0)
             until = start + job->ns;
         check(sluice_reader_fetch(reader, &channel_frame, &buffers[round & 1], 1, stream, NULL), "fetch");
-        end = now_ns();
+        end = clock_ns();
         if (round >= 0)
             sample("call", end - start);
     }
@@ -74,7 +74,7 @@ static void put_frames(void)
 static void work_on_frames(void)
 {
     struct sluice_ticket ticket;
-    int64_t until = INT64_MAX, start = now_ns();
+    int64_t until = INT64_MAX, start = clock_ns();
     uint32_t taken = 0;
     for (int round = -FETCH_WARM_UP; !atomic_load(&stage->last); round++) {
         if (round == 0)
@@ -85,10 +85,10 @@ static void work_on_frames(void)
         atomic_store(&stage->lanes[1].got, ++taken);
         check(sluice_reader_fetch(reader, &channel_frame, &buffers[round & 1], 1, stream, &ticket),
               "fetch");
-        pause_for(job->work);
+        spin_for(job->work);
         check(sluice_ticket_wait(ticket, CHANNEL_WAIT), "a ticket");
         channel_give();
-        int64_t end = now_ns();
+        int64_t end = clock_ns();
         if (round >= 0)
             sample("loop", end - start);
         start = end;

@@ -13,10 +13,10 @@ static struct sluice_stream streams[MOST];
 
 static void put_frames(int count)
 {
-    int64_t until = now_ns() + job->ns;
+    int64_t until = clock_ns() + job->ns;
     bool last = false;
     for (uint32_t turn = 1; !last; turn++) {
-        last = now_ns() >= until;
+        last = clock_ns() >= until;
         if (last)
             atomic_store(&stage->last, turn);
         await_ready(turn);
@@ -59,7 +59,7 @@ static int take_frames(int count)
     bool last = false;
     for (uint32_t turn = 1; !last; turn++) {
         atomic_store(&stage->lanes[1].ready, turn);
-        await(&stage->lanes[0].got, turn);
+        word_await_spinning(&stage->lanes[0].got, turn);
         int parked = park(count);
         most = parked > most ? parked : most;
         unrelated_measure();

@@ -51,9 +51,9 @@ static void note(int index, bool late)
 
 static int64_t write_for(int64_t until)
 {
-    int64_t frames = 0, point = now_ns(), in_point = 0;
+    int64_t frames = 0, point = clock_ns(), in_point = 0;
     const int64_t every = job->ns / POINTS;
-    for (int64_t now = point; now < until; now = now_ns()) {
+    for (int64_t now = point; now < until; now = clock_ns()) {
         check(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame), "begin");
         check(sluice_writer_commit(writer, &frame, stream), "commit");
         frames++;
@@ -70,7 +70,7 @@ static int64_t write_for(int64_t until)
 /* The first tenth is for what is made once. */
 static void write_frames(void)
 {
-    int64_t start = now_ns();
+    int64_t start = clock_ns();
     int64_t frames = write_for(start + job->ns / 10);
     note(0, false);
     int64_t gpu_early = gpu_free();

@@ -6,128 +6,89 @@
 #include "stage.h"
 
 #include <errno.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "actor.h"
+#include "kit/memory.h"
+#include "kit/processes.h"
 
-#define PATIENCE (100 * INT64_C(1000000000)) /* beyond the time that a job has */
+#define PATIENCE (100 * KIT_S) /* beyond the time that a job has */
 
 struct stage *stage;
 const struct job *job;
 
-static pid_t pids[MAX_READERS + 1];
-static int started;
+static struct processes processes;
+static const struct kind *all_kinds;
+static size_t kind_count;
 
 /* ---- processes ---- */
 
-/* The writer gets one half of the CPUs that we may use, readers the other. */
-static void keep_to_half(bool second)
+static const struct kind *find(const char *name)
 {
-    cpu_set_t all, half;
-    if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < 4)
-        return;
-    CPU_ZERO(&half);
-    for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &all) && (seen++ >= CPU_COUNT(&all) / 2) == second)
-            CPU_SET(cpu, &half);
-    sched_setaffinity(0, sizeof half, &half);
-}
-
-static const struct kind *find(const struct kind *kinds, size_t count, const char *name)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(kinds[i].name, name) == 0)
-            return &kinds[i];
+    for (size_t i = 0; i < kind_count; i++)
+        if (strcmp(all_kinds[i].name, name) == 0)
+            return &all_kinds[i];
     return NULL;
 }
 
-static void act(const struct kind *kinds, size_t count, int index, uint32_t turn)
+static void act(void *argument, int index)
 {
+    uint32_t turn = *(uint32_t *)argument;
+    cpus_keep_half(index > 0, 4);
     for (;;) {
         while (atomic_load(&stage->turn) == turn)
-            sleep_on(&stage->turn, turn, INT64_C(1000000000));
+            futex_wait_for(&stage->turn, turn, KIT_S);
         turn = atomic_load(&stage->turn);
         if (index >= stage->actors)
             continue;
         actor_begin(index);
-        find(kinds, count, job->name)->act(index);
+        find(job->name)->act(index);
         atomic_fetch_add(&stage->finished, 1);
-        wake(&stage->finished);
+        futex_wake(&stage->finished, INT_MAX);
     }
 }
 
-static bool start(const struct kind *kinds, size_t count, int index)
+static bool start(int index)
 {
     uint32_t turn = atomic_load(&stage->turn);
-    pid_t parent = getpid(), pid = fork();
-    if (pid < 0) {
-        snprintf(stage->why, sizeof stage->why, "no process: %s", strerror(errno));
-        return false;
-    }
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(1);
-        keep_to_half(index > 0);
-        act(kinds, count, index, turn);
-    }
-    pids[started++] = pid;
+    if (process_start(&processes, act, &turn, index))
+        return true;
+    failure_set("no process: %s", strerror(errno));
+    return false;
+}
+
+static bool has_failed(void)
+{
+    struct process_end end;
+    if (!processes_reap(&processes, &end))
+        return failure_text()[0] != 0;
+    if (!failure_text()[0])
+        failure_set("a process ended with %s %d", WIFSIGNALED(end.status) ? "signal" : "status",
+                    WIFSIGNALED(end.status) ? WTERMSIG(end.status) : WEXITSTATUS(end.status));
     return true;
 }
 
-static void kill_all(void)
+/* True when all have done the job. Else failure_text() says why, and no process may be left. */
+static bool play(const struct kind *kind)
 {
-    for (int i = 0; i < started; i++)
-        if (pids[i] > 0)
-            kill(pids[i], SIGKILL);
-    for (int i = 0; i < started; i++)
-        while (pids[i] > 0 && waitpid(pids[i], NULL, 0) < 0 && errno == EINTR)
-            continue;
-    started = 0;
-}
-
-static bool somebody_died(void)
-{
-    int status;
-    pid_t pid = waitpid(-1, &status, WNOHANG);
-    if (pid <= 0)
-        return false;
-    for (int i = 0; i < started; i++)
-        if (pids[i] == pid)
-            pids[i] = 0;
-    if (!stage->why[0])
-        snprintf(stage->why, sizeof stage->why, "a process ended with %s %d",
-                 WIFSIGNALED(status) ? "signal" : "status",
-                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-    return true;
-}
-
-/* True when all have done the job. Else nobody is left, and `why` says why. */
-static bool play(const struct kind *kinds, size_t count, const struct kind *kind)
-{
-    int64_t until = now_ns() + job->ns + PATIENCE;
+    int64_t until = clock_ns() + job->ns + PATIENCE;
     stage->actors = kind->alone ? 1 : 1 + (int)job->readers;
-    if (started == 0 && !actor_sockets())
+    if (processes.count == 0 && !actor_sockets())
         return false;
-    while (started < stage->actors)
-        if (!start(kinds, count, started))
+    while ((int)processes.count < stage->actors)
+        if (!start((int)processes.count))
             return false;
     atomic_fetch_add(&stage->turn, 1);
-    wake(&stage->turn);
+    futex_wake(&stage->turn, INT_MAX);
     for (uint32_t done; (done = atomic_load(&stage->finished)) != (uint32_t)stage->actors;) {
-        if (now_ns() > until)
-            snprintf(stage->why, sizeof stage->why, "it did not end in time");
-        if (somebody_died() || stage->why[0])
+        if (clock_ns() > until)
+            failure_set("it did not end in time");
+        if (has_failed())
             return false;
-        sleep_on(&stage->finished, done, 20000000);
+        futex_wait_for(&stage->finished, done, 20 * KIT_MS);
     }
     return true;
 }
@@ -177,8 +138,7 @@ static void reset(const struct job *next)
     memset(stage->values, 0, sizeof stage->values);
     for (int i = 0; i < WORDS; i++)
         atomic_store(&stage->words[i * LINE], 0);
-    stage->why[0] = 0;
-    stage->missing = false;
+    failure_clear();
 }
 
 static void print_text(const char *text)
@@ -194,8 +154,8 @@ static void print_text(const char *text)
 
 static void print_failure(void)
 {
-    printf("{\"%s\": ", stage->missing ? "missing" : "error");
-    print_text(stage->why);
+    printf("{\"%s\": ", failure_is_missing() ? "missing" : "error");
+    print_text(failure_text());
     puts("}");
 }
 
@@ -216,19 +176,19 @@ static void print_answer(void)
     puts("}}");
 }
 
-static void do_line(const struct kind *kinds, size_t count, char *line)
+static void do_line(char *line)
 {
     struct job next;
     bool good = parse(line, &next);
-    const struct kind *kind = good ? find(kinds, count, next.name) : NULL;
+    const struct kind *kind = good ? find(next.name) : NULL;
     reset(&next);
     if (!kind) {
-        snprintf(stage->why, sizeof stage->why, "not a job: %.80s", line);
+        failure_set("not a job: %.80s", line);
         print_failure();
-    } else if (play(kinds, count, kind)) {
+    } else if (play(kind)) {
         print_answer();
     } else {
-        kill_all();
+        processes_kill(&processes);
         print_failure();
     }
     fflush(stdout);
@@ -237,14 +197,16 @@ static void do_line(const struct kind *kinds, size_t count, char *line)
 int stage_main(const struct kind *kinds, size_t count)
 {
     char line[512];
-    stage = mmap(NULL, sizeof *stage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (stage == MAP_FAILED) {
+    stage = memory_shared(sizeof *stage);
+    if (!stage || !failure_open()) {
         perror("no shared memory");
         return 1;
     }
+    all_kinds = kinds;
+    kind_count = count;
     job = &stage->job;
     while (fgets(line, sizeof line, stdin))
-        do_line(kinds, count, line);
-    kill_all();
+        do_line(line);
+    processes_close(&processes);
     return 0;
 }

@@ -18,6 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kit/clock.h"
+#include "kit/failure.h"
+#include "kit/words.h"
+
 #define MAX_READERS 64
 #define SAMPLES     4096 /* of a set, a job */
 #define WARM_UP     10   /* rounds that are not counted */
@@ -99,8 +103,6 @@ struct stage {
         char name[24];
         int64_t number;
     } values[VALUES];
-    char why[512]; /* somebody failed */
-    bool missing;
     alignas(4096) _Atomic uint64_t words[WORDS * LINE]; /* for GPUs too */
 };
 extern struct stage *stage;
@@ -110,20 +112,14 @@ int stage_main(const struct kind *kinds, size_t count);
 
 /* ---- for actors ---- */
 
-_Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
-_Noreturn void die_missing(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-int64_t now_ns(void);
-void pause_for(int64_t ns);   /* busy */
 void *memory_of(size_t size); /* whole pages, touched; until munmap */
 
 /* All actors of the job wait for each other. */
 void meet(void);
 
-/* Spins until the word is there. */
-void await(atomic_uint *word, uint32_t value);
-void await_word(const _Atomic uint64_t *word, uint64_t value); /* or more */
-/* The same of all readers' lanes. */
+/* Spins until the word has this value, or more. */
+void await_word(const _Atomic uint64_t *word, uint64_t value);
+/* Spins until all readers' lanes have this round. */
 void await_ready(uint32_t round);
 void await_got(uint32_t round);
 

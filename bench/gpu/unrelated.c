@@ -29,11 +29,11 @@ void unrelated_measure(void)
     int left = UNRELATED;
     turn++;
     for (int i = 0; i < UNRELATED; i++) {
-        start[i] = now_ns();
+        start[i] = clock_ns();
         gpu_spin(streams[i], KERNEL);
         CU(StreamWriteValue64, streams[i], word_address(WORD_MORE + i), turn, 0);
     }
-    for (int64_t now = now_ns(), until = now + IN_TIME; left > 0 && now < until; now = now_ns()) {
+    for (int64_t now = clock_ns(), until = now + IN_TIME; left > 0 && now < until; now = clock_ns()) {
         for (int i = 0; i < UNRELATED; i++) {
             if (seen[i] == 0 && atomic_load(word(WORD_MORE + i)) == turn) {
                 seen[i] = now;

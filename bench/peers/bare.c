@@ -3,13 +3,10 @@
  * The bare limit: memory that both have, a counter each way, and a futex to sleep on. Nothing is
  * checked, nothing survives, there is one reader.
  */
-#include <linux/futex.h>
 #include <stdalign.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "kit/words.h"
 #include "peer.h"
 
 static struct {
@@ -40,13 +37,13 @@ static char *slot(unsigned number)
 static void raise_counter(atomic_uint *counter, unsigned value)
 {
     atomic_store(counter, value);
-    syscall(SYS_futex, counter, FUTEX_WAKE, 1, NULL, NULL, 0);
+    futex_wake(counter, 1);
 }
 
 static void *lend(void)
 {
     for (unsigned read; next - (read = atomic_load(&counters->read)) == SLOTS;)
-        syscall(SYS_futex, &counters->read, FUTEX_WAIT, read, NULL, NULL, 0);
+        futex_wait(&counters->read, read);
     return slot(next);
 }
 
@@ -60,7 +57,7 @@ static void hand(const void *own)
 static const void *take(void)
 {
     while (atomic_load(&counters->written) == next)
-        syscall(SYS_futex, &counters->written, FUTEX_WAIT, next, NULL, NULL, 0);
+        futex_wait(&counters->written, next);
     return slot(next);
 }
 

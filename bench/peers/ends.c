@@ -28,7 +28,7 @@ void ends_hand(const void *own)
     for (size_t left = size; left > 0;) {
         ssize_t n = write(ends[1], at, left);
         if (n < 0)
-            die("write");
+            die_errno("write");
         at += n;
         left -= (size_t)n;
     }
@@ -39,7 +39,7 @@ const void *ends_take(void)
     for (size_t have = 0; have < size;) {
         ssize_t n = read(ends[0], received + have, size - have);
         if (n <= 0)
-            die("read");
+            die_errno("read");
         have += (size_t)n;
     }
     return received;

@@ -26,7 +26,7 @@ static void open_side(const char *description, const char *end_name)
     gst_init(NULL, NULL);
     pipeline = gst_parse_launch(description, &error);
     if (!pipeline || error)
-        die_missing(error ? error->message : "no pipeline");
+        die_missing("%s", error ? error->message : "no pipeline");
     end = gst_bin_get_by_name(GST_BIN(pipeline), end_name);
     if (gst_element_set_state(pipeline, GST_STATE_PLAYING) == GST_STATE_CHANGE_FAILURE) {
         errno = 0;

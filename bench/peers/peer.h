@@ -14,10 +14,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-#define SLOTS        4 /* of each peer that can be told */
-#define EXIT_MISSING 77
+#include "kit/failure.h"
+
+#define SLOTS 4 /* of each peer whose number of slots can be set */
 
 struct peer {
     /* Whether a frame can be made where the reader will find it. */
@@ -41,10 +41,6 @@ struct peer {
 };
 
 extern const struct peer peer;
-
-/* For peers: what went wrong, with errno's text if there is one; the program ends. */
-_Noreturn void die(const char *what);
-_Noreturn void die_missing(const char *what);
 
 void *kit_memory(size_t bytes);        /* of the process's own, touched */
 void *kit_shared_memory(size_t bytes); /* for both, before the fork; zeroed and touched */

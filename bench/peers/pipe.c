@@ -23,7 +23,7 @@ static void prepare(size_t bytes)
 {
     (void)bytes;
     if (pipe(ends) != 0)
-        die("pipe");
+        die_errno("pipe");
     fcntl(ends[1], F_SETPIPE_SZ, largest()); /* where this is refused it stays as it is */
 }
 

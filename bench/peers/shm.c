@@ -24,7 +24,7 @@ static void map(int fd)
 {
     char *at = mmap(NULL, HEAD + size * SLOTS, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
-        die("mmap");
+        die_errno("mmap");
     head = (struct head *)(void *)at;
     close(fd);
 }
@@ -44,10 +44,10 @@ static void writer_open(size_t bytes)
 {
     int fd = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
     if (fd < 0 || ftruncate(fd, (off_t)(HEAD + bytes * SLOTS)) != 0)
-        die("shm_open");
+        die_errno("shm_open");
     map(fd);
     if (sem_init(&head->free, 1, SLOTS) != 0 || sem_init(&head->filled, 1, 0) != 0)
-        die("sem_init");
+        die_errno("sem_init");
 }
 
 static void reader_open(size_t bytes)
@@ -55,7 +55,7 @@ static void reader_open(size_t bytes)
     (void)bytes;
     int fd = shm_open(name, O_RDWR, 0);
     if (fd < 0)
-        die("shm_open");
+        die_errno("shm_open");
     shm_unlink(name);
     map(fd);
 }

@@ -3,7 +3,6 @@
  * Sluice: send copies; begin, commit make the frame in its slot. Every frame in order, as the
  * others do; the reader spins for the usual 10 us before it sleeps.
  */
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -23,16 +22,15 @@ static int64_t shape[1];
 
 static void check(int result)
 {
-    errno = 0;
     if (result != 0)
-        die(sluice_last_error());
+        die("%s", sluice_last_error());
 }
 
 static void use_this_folder(void)
 {
     char folder[PATH_MAX];
     if (!getcwd(folder, sizeof folder) || setenv("SLUICE_DIR", folder, 1) != 0)
-        die("getcwd");
+        die_errno("getcwd");
 }
 
 static void writer_open(size_t bytes)

@@ -13,7 +13,7 @@ static void prepare(size_t bytes)
     const int room = ROOM;
     (void)bytes;
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
-        die("socketpair");
+        die_errno("socketpair");
     setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
 }
 

@@ -20,7 +20,7 @@ static void open_side(int type, int limit)
     context = zmq_ctx_new();
     socket_ = context ? zmq_socket(context, type) : NULL;
     if (!socket_ || zmq_setsockopt(socket_, limit, &most, sizeof most) != 0)
-        die("zmq_socket");
+        die_errno("zmq_socket");
 }
 
 static void writer_open(size_t bytes)
@@ -28,7 +28,7 @@ static void writer_open(size_t bytes)
     size = bytes;
     open_side(ZMQ_PUSH, ZMQ_SNDHWM);
     if (zmq_bind(socket_, WHERE) != 0)
-        die("zmq_bind");
+        die_errno("zmq_bind");
 }
 
 static void reader_open(size_t bytes)
@@ -36,13 +36,13 @@ static void reader_open(size_t bytes)
     (void)bytes;
     open_side(ZMQ_PULL, ZMQ_RCVHWM);
     if (zmq_connect(socket_, WHERE) != 0 || zmq_msg_init(&message) != 0)
-        die("zmq_connect");
+        die_errno("zmq_connect");
 }
 
 static void *lend(void)
 {
     if (zmq_msg_init_size(&message, size) != 0)
-        die("zmq_msg_init_size");
+        die_errno("zmq_msg_init_size");
     return zmq_msg_data(&message);
 }
 
@@ -51,13 +51,13 @@ static void hand(const void *own)
     if (own)
         memcpy(lend(), own, size);
     if (zmq_msg_send(&message, socket_, 0) < 0)
-        die("zmq_msg_send");
+        die_errno("zmq_msg_send");
 }
 
 static const void *take(void)
 {
     if (zmq_msg_recv(&message, socket_, 0) < 0)
-        die("zmq_msg_recv");
+        die_errno("zmq_msg_recv");
     return zmq_msg_data(&message);
 }
 

@@ -25,9 +25,10 @@ ARROWS = {
     "src/trace": ["sluice/base.h", "sluice/timers.h", "os/os.h", "util/"],
     "src/os": ["sluice/base.h", "os/os.h", "util/"],
     "src/util": ["sluice/base.h"],
-    "tools": ["sluice/"],
+    "tools": ["sluice/", "kit/"],
     "examples": ["sluice/sluice.h"],
-    "bench": ["sluice/sluice.h"],
+    "bench": ["sluice/sluice.h", "kit/"],
+    "bench/kit": ["kit/"],
     "include/sluice": ["sluice/"],
 }
 
@@ -44,7 +45,7 @@ SYSTEM_IFDEF = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b.*\b(_WIN32|__linu
 MAY_IFDEF = ["src/os/", "include/sluice/base.h"]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
-PROJECT = re.compile(r"^(sluice|api|channel|native|cuda_link|format|mem|sync|copy|device|cuda|trace|os|util|harness)/")
+PROJECT = re.compile(r"^(sluice|api|channel|native|cuda_link|format|mem|sync|copy|device|cuda|trace|os|util|kit|harness)/")
 
 
 def allowed(folder, path, name):

@@ -1,25 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the processes of a bench do: wait for each other, report failures, and open channels on the bench's device.
+ * What the processes of a bench do: report failures, and open channels on the bench's device.
  */
-#include <linux/futex.h>
-#include <sched.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "../common/term.h"
 #include "bench.h"
+#include "kit/failure.h"
+#include "kit/memory.h"
 
-#define SPINS_BEFORE_YIELD 20000
-#define JOIN_TIME          (10 * SLUICE_S)
-
-/* Why an actor failed; in memory shared by all processes of the bench. */
-static struct {
-    char text[512];
-} * failure;
+#define OPEN_TIMEOUT (10 * SLUICE_S)
 
 /* The GPU of the channels, NULL for host memory; and this actor's own handles on it. */
 static const char *device;
@@ -31,71 +21,16 @@ void actor_set_device(const char *name)
     device = name;
 }
 
-bool actor_failure_open(void)
-{
-    if (!failure) {
-        failure = mmap(NULL, sizeof *failure, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (failure == MAP_FAILED)
-            failure = NULL;
-    }
-    if (failure)
-        failure->text[0] = 0;
-    return failure != NULL;
-}
-
-const char *actor_failure(void)
-{
-    return failure->text;
-}
-
 _Noreturn void actor_fail(const char *what)
 {
     const char *sentence = sluice_last_error();
-    snprintf(failure->text, sizeof failure->text, "%s%s%s", what, sentence[0] ? ": " : "", sentence);
-    _exit(1);
+    die("%s%s%s", what, sentence[0] ? ": " : "", sentence);
 }
 
 void actor_check(int result, const char *what)
 {
     if (result != SLUICE_OK)
         actor_fail(what);
-}
-
-void futex_wait(atomic_uint *word, uint32_t value)
-{
-    syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, 0);
-}
-
-void futex_wake(atomic_uint *word)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-void actor_say(atomic_uint *word, uint32_t value)
-{
-    atomic_store(word, value);
-    futex_wake(word);
-}
-
-void actor_await(atomic_uint *word, uint32_t value)
-{
-    uint32_t seen;
-    while ((seen = atomic_load(word)) != value)
-        futex_wait(word, seen);
-}
-
-void actor_await_spinning(atomic_uint *word, uint32_t value)
-{
-    for (unsigned spins = 1; atomic_load_explicit(word, memory_order_acquire) != value; spins++)
-        if (spins % SPINS_BEFORE_YIELD == 0)
-            sched_yield();
-}
-
-void actor_pause(int64_t ns)
-{
-    int64_t until = now_ns() + ns;
-    while (now_ns() < until)
-        continue;
 }
 
 bool actor_on_gpu(void)
@@ -118,11 +53,12 @@ void *actor_memory(uint64_t bytes)
 {
     void *at = NULL;
     (void)actor_stream(); /* opens the GPU */
-    if (device)
+    if (device) {
         actor_check(sluice_device_host_alloc(gpu, bytes, &at), "allocating pinned memory failed");
-    else if (posix_memalign(&at, 4096, bytes) != 0)
+        memset(at, 1, bytes);
+    } else if (!(at = memory_own(bytes))) {
         actor_fail("out of memory for an array");
-    memset(at, 1, bytes);
+    }
     return at;
 }
 
@@ -140,7 +76,7 @@ sluice_writer *actor_writer(const char *name, uint64_t bytes, uint32_t slots)
     params.format = &format;
     params.slots = params.max_slots = slots;
     actor_check(sluice_writer_open(&writer, &params), "opening a writer failed");
-    (void)actor_stream(); /* now, for it takes time */
+    (void)actor_stream(); /* opening it takes time */
     return writer;
 }
 
@@ -153,12 +89,12 @@ sluice_reader *actor_reader(const char *name, uint32_t mode, uint32_t depth, int
     params.mode = mode;
     params.depth = depth;
     params.spin_ns = spin_ns;
-    params.open_timeout_ns = JOIN_TIME;
-    /* A place whose reader has just left, on a busy machine, may not be free yet. */
-    int64_t until = now_ns() + JOIN_TIME;
+    params.open_timeout_ns = OPEN_TIMEOUT;
+    /* On a busy machine the entry of a reader that has just left may not be free yet. */
+    int64_t until = clock_ns() + OPEN_TIMEOUT;
     int result;
-    while ((result = sluice_reader_open(&reader, &params)) == SLUICE_E_LIMIT && now_ns() < until)
-        sleep_until(now_ns() + 10 * SLUICE_MS);
+    while ((result = sluice_reader_open(&reader, &params)) == SLUICE_E_LIMIT && clock_ns() < until)
+        sleep_until(clock_ns() + 10 * SLUICE_MS);
     actor_check(result, "opening a reader failed");
     (void)actor_stream();
     return reader;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice bench: what its files share. A bench starts processes on a stage, they measure, and it
- * puts rows into the report. The process that directs them never uses the library itself, so that
- * the processes it forks can.
+ * sluice bench: what its files share. A bench starts processes (actors) on a stage, they measure,
+ * and it puts rows into the report. The process that starts them never uses the library itself, so
+ * that the forked ones can. bench/kit has what other benches need, too.
  */
 #ifndef TOOLS_BENCH_H
 #define TOOLS_BENCH_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,15 +15,17 @@
 #include <sluice/sluice.h>
 
 #include "../common/json.h"
+#include "kit/clock.h"
+#include "kit/processes.h"
+#include "kit/samples.h"
+#include "kit/words.h"
 
 /* ---- the run ---- */
-
-#define BENCH_CPUS 1024
 
 struct bench {
     bool quick;
     const char *device; /* a GPU that channels are on; NULL: host memory */
-    int cpus[BENCH_CPUS]; /* that we may use; one of each core first */
+    int cpus[CPUS_MAX]; /* that we may use; one of each core first */
     int cpu_count;
     double load; /* of the machine, when the run began */
     struct bench_row *rows;
@@ -61,23 +62,11 @@ bool bench_idle_cpu(struct bench *bench);
 bool bench_kill_reader(struct bench *bench);
 bool bench_kill_writer(struct bench *bench);
 
-/* ---- samples and rows: report.c ---- */
+/* ---- rows: report.c ---- */
 
 extern const char bench_commit[]; /* that was built */
 
-#define BENCH_SAMPLES (1 << 18)
-#define BENCH_LEAST   10 /* also when a busy machine leaves no time for them */
-
-struct samples {
-    size_t count;
-    int64_t at[BENCH_SAMPLES]; /* nanoseconds */
-};
-
-static inline bool samples_full(const struct samples *samples)
-{
-    return samples->count == BENCH_SAMPLES;
-}
-void samples_add(struct samples *samples, int64_t ns);
+#define BENCH_LEAST 10 /* samples, also when a busy machine leaves no time for them */
 
 #define BENCH_PARAMS 10
 
@@ -90,7 +79,8 @@ struct bench_row {
         bool is_bool;
     } params[BENCH_PARAMS];
     size_t param_count;
-    int64_t p50, p95, p99, p999, limit_p50;
+    struct percentiles times;
+    int64_t limit_p50;
     size_t count;
     bool has_limit;
 };
@@ -137,11 +127,7 @@ void bench_timers_text(const struct bench *bench);
 struct stage {
     void *shared; /* memory that all actors share, zeroed */
     size_t size;
-    size_t actor_count;
-    struct stage_actor {
-        int pid;
-        bool victim; /* may be killed by another actor */
-    } * actors;
+    struct processes processes;
 };
 
 /* What an actor does. The actor ends when it returns. */
@@ -149,44 +135,31 @@ typedef void stage_act(void *shared, int index);
 
 bool stage_open(struct stage *stage, size_t shared_size);
 
-/* Starts a process that does `act(shared, index)`. The first one started leads: when it ends the
- * stage is over. Returns its pid, 0 on failure. */
-int stage_start(struct stage *stage, int cpu, stage_act *act, int index);
-int stage_start_victim(struct stage *stage, stage_act *act, int index);
+/* Starts an actor that does `act(shared, index)`. The first one started leads: when it ends the
+ * stage is over. A victim may be killed by another actor. */
+bool stage_start(struct stage *stage, int cpu, stage_act *act, int index);
+bool stage_start_victim(struct stage *stage, stage_act *act, int index);
 
 /* One process a CPU that does nothing but keep it busy. */
 bool stage_start_burners(struct stage *stage, const struct bench *bench);
 
-/* Waits for the lead's end; then nobody is left. False if an actor failed, which is said. */
+/* Waits until the lead ends. False after reporting why, if an actor failed or time ran out. */
 bool stage_play(struct stage *stage, const char *bench, int64_t patience_ns);
-void stage_close(struct stage *stage);
+void stage_close(struct stage *stage); /* ends all actors */
 
 /* ---- in the processes: actor.c ---- */
 
-/* Clears the text that says why an actor failed; false without memory for it. */
-bool actor_failure_open(void);
-
-/* Why an actor failed; "" if none did or it died. */
-const char *actor_failure(void);
-
-/* How long an actor waits for what must come, even on a busy machine. */
+/* How long actors wait for each other, long enough for a busy machine. */
 #define ACTOR_PATIENCE (20 * SLUICE_S)
-_Noreturn void actor_fail(const char *what);         /* with the library's sentence */
-void actor_check(int result, const char *what);      /* fails if not 0 */
-void actor_say(atomic_uint *word, uint32_t value);   /* stores it and wakes who waits for it */
-void actor_await(atomic_uint *word, uint32_t value); /* sleeps until it is there */
-void actor_await_spinning(atomic_uint *word, uint32_t value); /* lets others run now and then */
-void actor_pause(int64_t ns);                                 /* busy */
-void futex_wait(atomic_uint *word, uint32_t value);
-void futex_wake(atomic_uint *word);
+_Noreturn void actor_fail(const char *what);    /* with the library's sentence */
+void actor_check(int result, const char *what); /* fails if not 0 */
 
-/* Channels of actors that are started from now on are on this GPU; NULL: in host memory. */
+/* Puts the channels of all actors started later on this GPU; NULL: in host memory. */
 void actor_set_device(const char *device);
 
-/* What the actor's commits and releases are ordered behind: a stream of its own on the GPU, else
- * SLUICE_ON_CPU. And memory that frames are sent from and fetched into, which nobody frees: pinned for a
- * GPU. */
+/* The stream of the actor's commits and releases: its own on the GPU, else SLUICE_ON_CPU. */
 struct sluice_stream actor_stream(void);
+/* Memory that frames are sent from and fetched into, pinned for a GPU. It is never freed. */
 void *actor_memory(uint64_t bytes);
 bool actor_on_gpu(void);
 

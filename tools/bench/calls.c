@@ -24,12 +24,12 @@ struct clock_job {
 static void read_clock(void *shared, int index)
 {
     struct clock_job *job = shared;
-    int64_t until = now_ns() + job->time, start, end = 0;
+    int64_t until = clock_ns() + job->time, start, end = 0;
     (void)index;
     while (end < until && !samples_full(&job->samples)) {
-        start = now_ns();
+        start = clock_ns();
         for (int i = 0; i < BATCH; i++)
-            end = now_ns();
+            end = clock_ns();
         samples_add(&job->samples, (end - start) / BATCH);
     }
 }
@@ -64,10 +64,10 @@ static void only_join(void *shared, int index)
 {
     struct commit_job *job = shared;
     (void)index;
-    actor_await(&job->open, 1);
+    word_await(&job->open, 1);
     for (int i = 0; i < job->readers; i++)
         (void)actor_reader("bench", SLUICE_NEWEST, 0, 0);
-    actor_say(&job->joined, 1);
+    word_set(&job->joined, 1);
     for (;;)
         pause();
 }
@@ -78,17 +78,17 @@ static void commit_batches(void *shared, int index)
     struct sluice_frame frame;
     (void)index;
     sluice_writer *writer = actor_writer("bench", 64, 4);
-    actor_say(&job->open, 1);
+    word_set(&job->open, 1);
     if (job->readers > 0)
-        actor_await(&job->joined, 1);
-    int64_t until = now_ns() + job->time, start, end = 0;
+        word_await(&job->joined, 1);
+    int64_t until = clock_ns() + job->time, start, end = 0;
     while (end < until && !samples_full(&job->samples)) {
-        start = now_ns();
+        start = clock_ns();
         for (int i = 0; i < BATCH; i++) {
             actor_check(sluice_writer_begin(writer, 0, &frame), "begin");
             actor_check(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU), "commit");
         }
-        end = now_ns();
+        end = clock_ns();
         samples_add(&job->samples, (end - start) / BATCH);
     }
     sluice_writer_close(&writer);
@@ -191,10 +191,10 @@ static void commit_in_turn(void *shared, int index)
     struct channels channels = channels_of(job);
     (void)index;
     open_writers(job, &channels);
-    actor_say(&job->open, 1);
-    actor_await(&job->joined, 1);
+    word_set(&job->open, 1);
+    word_await(&job->joined, 1);
     for (uint32_t turn = 0;; turn += 2) {
-        actor_await_spinning(&job->turn, turn);
+        word_await_spinning(&job->turn, turn);
         commit_all(&channels);
         atomic_store(&job->turn, turn + 1);
     }
@@ -207,18 +207,18 @@ static void acquire_batches(void *shared, int index)
     struct sluice_frame frame;
     (void)index;
     if (job->other_core)
-        actor_await(&job->open, 1);
+        word_await(&job->open, 1);
     else
         open_writers(job, &channels);
     open_readers(job, &channels);
-    actor_say(&job->joined, 1);
-    int64_t until = now_ns() + job->time, start, end = 0;
+    word_set(&job->joined, 1);
+    int64_t until = clock_ns() + job->time, start, end = 0;
     for (uint32_t turn = 1; end < until && !samples_full(&job->samples); turn += 2) {
         if (job->other_core)
-            actor_await_spinning(&job->turn, turn);
+            word_await_spinning(&job->turn, turn);
         else
             commit_all(&channels);
-        start = now_ns();
+        start = clock_ns();
         for (int i = 0; i < channels.count; i++)
             for (int k = 0; k < channels.frames; k++) {
                 actor_check(sluice_reader_acquire(channels.readers[i], SLUICE_ON_CPU, 0, &frame),
@@ -226,7 +226,7 @@ static void acquire_batches(void *shared, int index)
                 actor_check(sluice_reader_release(channels.readers[i], &frame, SLUICE_ON_CPU),
                             "release");
             }
-        end = now_ns();
+        end = clock_ns();
         samples_add(&job->samples, (end - start) / FRAMES);
         atomic_store(&job->turn, turn + 1);
     }

@@ -27,7 +27,7 @@ static struct sluice_array wrapped(void *data, uint64_t bytes)
 
 static bool is_to_go_on(const struct copy_job *job, int64_t until)
 {
-    return (now_ns() < until || job->samples.count < BENCH_LEAST) && !samples_full(&job->samples);
+    return (clock_ns() < until || job->samples.count < BENCH_LEAST) && !samples_full(&job->samples);
 }
 
 /* Until the array may be used again. */
@@ -35,11 +35,11 @@ static void send_once(struct copy_job *job, sluice_writer *writer, struct sluice
 {
     struct sluice_ticket ticket;
     actor_check(sluice_writer_wait(writer, ACTOR_PATIENCE), "a slot");
-    int64_t start = now_ns();
+    int64_t start = clock_ns();
     actor_check(sluice_writer_send(writer, own, 1, SLUICE_ON_CPU, &ticket), "send");
     if (actor_on_gpu())
         actor_check(sluice_ticket_wait(ticket, ACTOR_PATIENCE), "the copy");
-    samples_add(&job->samples, now_ns() - start);
+    samples_add(&job->samples, clock_ns() - start);
 }
 
 /* What a program does that copies into the slot itself; the calls around it are not counted. */
@@ -50,15 +50,15 @@ static void copy_into_slot(struct copy_job *job, sluice_writer *writer,
     struct sluice_array slot;
     actor_check(sluice_writer_begin(writer, 0, &frame), "begin");
     actor_check(sluice_frame_array(&frame, NULL, &slot), "the frame's array");
-    int64_t start = now_ns();
+    int64_t start = clock_ns();
     memcpy(slot.data, own->data, job->bytes);
-    samples_add(&job->limit, now_ns() - start);
+    samples_add(&job->limit, clock_ns() - start);
     actor_check(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU), "commit");
 }
 
 static void send_frames(struct copy_job *job, sluice_writer *writer, struct sluice_array *own)
 {
-    int64_t until = now_ns() + job->time;
+    int64_t until = clock_ns() + job->time;
     for (int i = 0; i < 6 && !actor_on_gpu(); i++) /* each slot once for each of the two */
         copy_into_slot(job, writer, own);
     job->limit.count = 0;
@@ -77,16 +77,16 @@ static void fetch_frames(struct copy_job *job, sluice_writer *writer, struct slu
     actor_check(sluice_writer_send(writer, own, 1, SLUICE_ON_CPU, NULL), "send");
     actor_check(sluice_reader_acquire(reader, SLUICE_ON_CPU, ACTOR_PATIENCE, &frame), "acquire");
     actor_check(sluice_frame_array(&frame, NULL, &slot), "the frame's array");
-    int64_t until = now_ns() + job->time;
+    int64_t until = clock_ns() + job->time;
     if (!actor_on_gpu())
         memcpy(own->data, slot.data, job->bytes);
     do {
-        int64_t start = now_ns();
+        int64_t start = clock_ns();
         actor_check(sluice_reader_fetch(reader, &frame, own, 1, SLUICE_ON_CPU, NULL), "fetch");
-        int64_t middle = now_ns();
+        int64_t middle = clock_ns();
         if (!actor_on_gpu()) {
             memcpy(own->data, slot.data, job->bytes);
-            samples_add(&job->limit, now_ns() - middle);
+            samples_add(&job->limit, clock_ns() - middle);
         }
         samples_add(&job->samples, middle - start);
     } while (is_to_go_on(job, until));

@@ -38,11 +38,11 @@ static bool is_sibling(int cpu)
 
 void bench_find_cpus(struct bench *bench)
 {
-    cpu_set_t *set = CPU_ALLOC(BENCH_CPUS);
-    size_t size = CPU_ALLOC_SIZE(BENCH_CPUS);
+    cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
+    size_t size = CPU_ALLOC_SIZE(CPUS_MAX);
     bool known = set && sched_getaffinity(0, size, set) == 0;
     for (int siblings = 0; siblings < 2; siblings++)
-        for (int cpu = 0; known && cpu < BENCH_CPUS; cpu++)
+        for (int cpu = 0; known && cpu < CPUS_MAX; cpu++)
             if (CPU_ISSET_S((size_t)cpu, size, set) && is_sibling(cpu) == (siblings == 1))
                 bench->cpus[bench->cpu_count++] = cpu;
     if (bench->cpu_count == 0)

@@ -50,21 +50,21 @@ static void read_frames(void *shared, int index)
     struct handoff *job = shared;
     struct lane *lane = &job->lanes[index];
     struct sluice_frame frame;
-    actor_await(&job->open, 1);
+    word_await(&job->open, 1);
     sluice_reader *reader =
         actor_reader("bench", SLUICE_NEWEST, 0, job->task.sleeping ? -1 : SLUICE_FOREVER);
-    actor_say(&lane->done, 1);
+    word_set(&lane->done, 1);
     for (uint32_t round = 1;; round++) {
         if (is_bare(round)) {
             uint32_t seen;
             while ((seen = atomic_load_explicit(&lane->word, memory_order_acquire)) != round)
                 if (job->task.sleeping)
                     futex_wait(&lane->word, seen);
-            lane->seen = now_ns();
+            lane->seen = clock_ns();
         } else {
             actor_check(sluice_reader_acquire(reader, actor_stream(), SLUICE_FOREVER, &frame),
                         "acquire");
-            lane->seen = now_ns();
+            lane->seen = clock_ns();
             actor_check(sluice_reader_release(reader, &frame, actor_stream()), "release");
         }
         atomic_store_explicit(&lane->done, round + 1, memory_order_release);
@@ -76,18 +76,18 @@ static void store_words(struct handoff *job, uint32_t round)
     for (int i = 0; i < job->task.readers; i++) {
         atomic_store_explicit(&job->lanes[i].word, round, memory_order_release);
         if (job->task.sleeping)
-            futex_wake(&job->lanes[i].word);
+            futex_wake(&job->lanes[i].word, INT_MAX);
     }
 }
 
 static void wait_before(const struct task *task)
 {
     if (task->sleeping && task->loaded)
-        sleep_until(now_ns() + LOADED_GAP);
+        sleep_until(clock_ns() + LOADED_GAP);
     else if (task->sleeping)
-        actor_pause(SLEEP_GAP + task->readers * SLEEP_GAP_EACH);
+        spin_for(SLEEP_GAP + task->readers * SLEEP_GAP_EACH);
     else
-        actor_pause(SPIN_GAP);
+        spin_for(SPIN_GAP);
 }
 
 static void wait_for_all(struct handoff *job, uint32_t round)
@@ -95,8 +95,8 @@ static void wait_for_all(struct handoff *job, uint32_t round)
     for (int i = 0; i < job->task.readers; i++) {
         atomic_uint *done = &job->lanes[i].done;
         while (job->task.sleeping && job->task.loaded && atomic_load(done) != round + 1)
-            sleep_until(now_ns() + LOADED_GAP / 4);
-        actor_await_spinning(done, round + 1);
+            sleep_until(clock_ns() + LOADED_GAP / 4);
+        word_await_spinning(done, round + 1);
     }
 }
 
@@ -108,12 +108,12 @@ static bool hand_off(struct handoff *job, sluice_writer *writer, uint32_t round)
     if (!bare)
         actor_check(sluice_writer_begin(writer, ACTOR_PATIENCE, &frame), "begin");
     wait_before(&job->task);
-    int64_t start = now_ns();
+    int64_t start = clock_ns();
     if (bare)
         store_words(job, round);
     else
         actor_check(sluice_writer_commit(writer, &frame, actor_stream()), "commit");
-    int64_t end = now_ns();
+    int64_t end = clock_ns();
     wait_for_all(job, round);
     if (round <= FIRST_ROUNDS)
         return true;
@@ -129,12 +129,12 @@ static void write_frames(void *shared, int index)
     struct handoff *job = shared;
     (void)index;
     sluice_writer *writer = actor_writer("bench", job->task.bytes, 3);
-    actor_say(&job->open, 1);
+    word_set(&job->open, 1);
     for (int i = 0; i < job->task.readers; i++)
-        actor_await(&job->lanes[i].done, 1);
-    int64_t until = now_ns() + job->task.time;
+        word_await(&job->lanes[i].done, 1);
+    int64_t until = clock_ns() + job->task.time;
     for (uint32_t round = 1; hand_off(job, writer, round); round++)
-        if (now_ns() >= until && !is_bare(round) && job->commit.count >= BENCH_LEAST)
+        if (clock_ns() >= until && !is_bare(round) && job->commit.count >= BENCH_LEAST)
             break;
     sluice_writer_close(&writer);
 }

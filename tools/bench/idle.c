@@ -60,10 +60,10 @@ static void sleep_in_acquire(void *shared, int index)
     struct idle_job *job = shared;
     struct sluice_frame frame;
     (void)index;
-    actor_await(&job->open, 1);
+    word_await(&job->open, 1);
     sluice_reader *reader = actor_reader("bench", SLUICE_NEWEST, 0, 0);
     atomic_store(&job->reader_pid, getpid());
-    actor_say(&job->joined, 1);
+    word_set(&job->joined, 1);
     if (sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_FOREVER, &frame) != SLUICE_CLOSED)
         actor_fail("acquire returned without a frame");
 }
@@ -83,11 +83,11 @@ static void look_on(void *shared, int index)
     struct idle_job *job = shared;
     (void)index;
     sluice_writer *writer = actor_writer("bench", 64, 3);
-    actor_say(&job->open, 1);
-    actor_await(&job->joined, 1);
+    word_set(&job->open, 1);
+    word_await(&job->joined, 1);
     while (atomic_load(&job->bare_pid) == 0)
-        sleep_until(now_ns() + SLUICE_MS);
-    sleep_until(now_ns() + SETTLE);
+        sleep_until(clock_ns() + SLUICE_MS);
+    sleep_until(clock_ns() + SETTLE);
     int reader = atomic_load(&job->reader_pid), bare = atomic_load(&job->bare_pid);
     const struct {
         int pid, tid;
@@ -100,11 +100,11 @@ static void look_on(void *shared, int index)
     };
     int64_t before[4];
     for (int i = 0; i < job->count; i++) {
-        int64_t start = now_ns();
+        int64_t start = clock_ns();
         for (int k = 0; k < 4; k++)
             before[k] = cpu_time(threads[k].pid, threads[k].tid);
         sleep_until(start + job->interval);
-        double seconds = (double)(now_ns() - start) / 1e9;
+        double seconds = (double)(clock_ns() - start) / 1e9;
         for (int k = 0; k < 4; k++) {
             int64_t spent = cpu_time(threads[k].pid, threads[k].tid) - before[k];
             samples_add(threads[k].samples, (int64_t)((double)spent / seconds));

@@ -41,15 +41,15 @@ static void kill_bare(struct kill_job *job, int index)
 {
     int pid;
     while ((pid = atomic_load(&job->bare_pids[index])) == 0)
-        sleep_until(now_ns() + SLUICE_MS);
+        sleep_until(clock_ns() + SLUICE_MS);
     struct pollfd dead = { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
     if (dead.fd < 0)
         return; /* an old kernel: there is no limit to show */
-    int64_t start = now_ns();
+    int64_t start = clock_ns();
     kill(pid, SIGKILL);
     while (poll(&dead, 1, 5000) < 1)
         continue;
-    samples_add(&job->limit, now_ns() - start);
+    samples_add(&job->limit, clock_ns() - start);
     close(dead.fd);
 }
 
@@ -60,12 +60,12 @@ static void hold_a_frame(void *shared, int index)
     struct kill_job *job = shared;
     struct sluice_frame frame;
     uint32_t me = (uint32_t)index + 1;
-    actor_await(&job->open, 1);
-    actor_await(&job->turn, me);
+    word_await(&job->open, 1);
+    word_await(&job->turn, me);
     sluice_reader *reader = actor_reader("bench", SLUICE_NEWEST, 0, 0);
     actor_check(sluice_reader_acquire(reader, actor_stream(), ACTOR_PATIENCE, &frame), "acquire");
     atomic_store(&job->pids[index], getpid());
-    actor_say(&job->ready, me);
+    word_set(&job->ready, me);
     wait_for_death();
 }
 
@@ -77,20 +77,20 @@ static void kill_readers(void *shared, int index)
     struct sluice_frame frame, begun, freed;
     (void)index;
     sluice_writer *writer = actor_writer("bench", BYTES, 3);
-    actor_say(&job->open, 1);
+    word_set(&job->open, 1);
     for (int i = 0; i < job->count; i++) {
         actor_check(sluice_writer_begin(writer, ACTOR_PATIENCE, &frame), "begin");
         actor_check(sluice_writer_commit(writer, &frame, actor_stream()), "commit");
-        actor_say(&job->turn, (uint32_t)i + 1);
-        actor_await(&job->ready, (uint32_t)i + 1);
+        word_set(&job->turn, (uint32_t)i + 1);
+        word_await(&job->ready, (uint32_t)i + 1);
         actor_check(sluice_writer_begin(writer, ACTOR_PATIENCE, &frame), "begin");
         actor_check(sluice_writer_commit(writer, &frame, actor_stream()), "commit");
         actor_check(sluice_writer_begin(writer, ACTOR_PATIENCE, &begun), "begin");
-        int64_t start = now_ns();
+        int64_t start = clock_ns();
         kill(atomic_load(&job->pids[i]), SIGKILL);
         actor_check(sluice_writer_begin(writer, ACTOR_PATIENCE, &freed),
                     "begin after the reader's death");
-        samples_add(&job->samples, now_ns() - start);
+        samples_add(&job->samples, clock_ns() - start);
         actor_check(sluice_writer_cancel(writer, &freed, actor_stream()), "cancel");
         actor_check(sluice_writer_cancel(writer, &begun, actor_stream()), "cancel");
         kill_bare(job, i);
@@ -105,12 +105,12 @@ static void write_a_frame(void *shared, int index)
     struct kill_job *job = shared;
     struct sluice_frame frame;
     uint32_t me = (uint32_t)index + 1;
-    actor_await(&job->turn, me);
+    word_await(&job->turn, me);
     sluice_writer *writer = actor_writer("bench", BYTES, 3);
     actor_check(sluice_writer_begin(writer, 0, &frame), "begin");
     actor_check(sluice_writer_commit(writer, &frame, actor_stream()), "commit");
     atomic_store(&job->pids[index], getpid());
-    actor_say(&job->ready, me);
+    word_set(&job->ready, me);
     wait_for_death();
 }
 
@@ -136,16 +136,16 @@ static void kill_writers(void *shared, int index)
     sluice_reader *reader = NULL;
     (void)index;
     for (int i = 0; i < job->count; i++) {
-        actor_say(&job->turn, (uint32_t)i + 1);
-        actor_await(&job->ready, (uint32_t)i + 1);
+        word_set(&job->turn, (uint32_t)i + 1);
+        word_await(&job->ready, (uint32_t)i + 1);
         if (!reader)
             reader = actor_reader("bench", SLUICE_NEWEST, 0, 0);
         actor_check(sluice_reader_acquire(reader, actor_stream(), ACTOR_PATIENCE, &frame), "acquire");
         actor_check(sluice_reader_release(reader, &frame, actor_stream()), "release");
-        int64_t start = now_ns();
+        int64_t start = clock_ns();
         kill(atomic_load(&job->pids[i]), SIGKILL);
         await_no_writer(reader);
-        samples_add(&job->samples, now_ns() - start);
+        samples_add(&job->samples, clock_ns() - start);
         kill_bare(job, i);
     }
     sluice_reader_close(&reader);

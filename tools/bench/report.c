@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * From samples to rows, and rows as JSON and as text.
+ * Rows made from samples, printed as JSON and as a table.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,30 +9,6 @@
 #include "../common/json.h"
 #include "../common/term.h"
 #include "bench.h"
-
-void samples_add(struct samples *samples, int64_t ns)
-{
-    if (!samples_full(samples))
-        samples->at[samples->count++] = ns;
-}
-
-static int compare(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The nearest rank of sorted samples. */
-static int64_t rank(const struct samples *samples, double share)
-{
-    size_t index = (size_t)((double)samples->count * share);
-    return samples->at[index < samples->count ? index : samples->count - 1];
-}
-
-static void sort(struct samples *samples)
-{
-    qsort(samples->at, samples->count, sizeof samples->at[0], compare);
-}
 
 struct bench_row *bench_row(struct bench *bench, const char *name, struct samples *samples,
                             struct samples *limit)
@@ -47,22 +23,17 @@ struct bench_row *bench_row(struct bench *bench, const char *name, struct sample
         return NULL;
     }
     bench->rows = rows;
-    sort(samples);
     struct bench_row *row = &rows[bench->row_count++];
     *row = (struct bench_row){
         .bench = name,
-        .p50 = rank(samples, 0.5),
-        .p95 = rank(samples, 0.95),
-        .p99 = rank(samples, 0.99),
-        .p999 = rank(samples, 0.999),
+        .times = samples_percentiles(samples),
         .count = samples->count,
     };
     if (bench->device)
         row_text(row, "device", bench->device);
     if (limit && limit->count > 0) {
-        sort(limit);
         row->has_limit = true;
-        row->limit_p50 = rank(limit, 0.5);
+        row->limit_p50 = samples_percentiles(limit).p50;
     }
     return row;
 }
@@ -168,16 +139,18 @@ void bench_print_json(const struct bench *bench, FILE *out)
     for (size_t i = 0; i < bench->row_count; i++) {
         const struct bench_row *row = &bench->rows[i];
         json_object(&json);
+        json.compact = true; /* one row a line */
         json_pair_string(&json, "bench", row->bench);
         print_params(&json, row);
-        json_pair_int(&json, "p50_ns", row->p50);
-        json_pair_int(&json, "p95_ns", row->p95);
-        json_pair_int(&json, "p99_ns", row->p99);
-        json_pair_int(&json, "p999_ns", row->p999);
+        json_pair_int(&json, "p50_ns", row->times.p50);
+        json_pair_int(&json, "p95_ns", row->times.p95);
+        json_pair_int(&json, "p99_ns", row->times.p99);
+        json_pair_int(&json, "p999_ns", row->times.p999);
         json_pair_uint(&json, "n", row->count);
         if (row->has_limit)
             json_pair_int(&json, "limit_p50_ns", row->limit_p50);
         json_close(&json);
+        json.compact = false;
     }
     json_close_array(&json);
     if (bench_timers_on())
@@ -220,7 +193,7 @@ void bench_print_text(const struct bench *bench)
     table_begin(&table, headers, sizeof headers / sizeof headers[0]);
     for (size_t i = 0; i < bench->row_count; i++) {
         const struct bench_row *row = &bench->rows[i];
-        const int64_t values[] = { row->p50, row->p95, row->p99, row->p999 };
+        const int64_t values[] = { row->times.p50, row->times.p95, row->times.p99, row->times.p999 };
         char text[TERM_TEXT];
         table_cell(&table, COLOUR_PLAIN, "%s", row->bench);
         print_params_text(&table, row);
@@ -230,11 +203,11 @@ void bench_print_text(const struct bench *bench)
         table_cell(&table, COLOUR_DIM, "%zu", row->count);
         table_cell(&table, COLOUR_PLAIN, "%s",
                    row->has_limit ? text_duration(text, row->limit_p50) : "");
-        if (row->has_limit && row->p50 < row->limit_p50)
-            table_cell(&table, COLOUR_PLAIN, "-%s", text_duration(text, row->limit_p50 - row->p50));
+        if (row->has_limit && row->times.p50 < row->limit_p50)
+            table_cell(&table, COLOUR_PLAIN, "-%s", text_duration(text, row->limit_p50 - row->times.p50));
         else
             table_cell(&table, COLOUR_PLAIN, "%s",
-                       row->has_limit ? text_duration(text, row->p50 - row->limit_p50) : "");
+                       row->has_limit ? text_duration(text, row->times.p50 - row->limit_p50) : "");
     }
     table_print(&table);
     bench_timers_text(bench);

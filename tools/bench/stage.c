@@ -1,95 +1,67 @@
 /* SPDX-License-Identifier: MIT
  *
- * The processes of a bench: forked before anybody uses the library, each on its CPU, with memory
+ * The processes of a bench: forked before anything uses the library, each on its CPU, with memory
  * that they share; all of them are gone when the stage closes, whatever happens.
  */
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "../common/term.h"
 #include "bench.h"
+#include "kit/failure.h"
+#include "kit/memory.h"
 
-#define END_TIME (10 * SLUICE_S)
+#define END_TIMEOUT (10 * SLUICE_S)
 
 bool stage_open(struct stage *stage, size_t shared_size)
 {
-    sigset_t child;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &child, NULL);
-
-    *stage = (struct stage){ .size = shared_size };
-    stage->shared =
-        mmap(NULL, shared_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (stage->shared == MAP_FAILED)
-        stage->shared = NULL;
-    if (stage->shared && actor_failure_open())
+    *stage = (struct stage){ .size = shared_size, .shared = memory_shared(shared_size) };
+    if (stage->shared && failure_open()) {
+        failure_clear();
         return true;
+    }
     say_error("bench", "out of shared memory.");
     stage_close(stage);
     return false;
 }
 
-static void pin(int cpu)
+struct actor {
+    void *shared;
+    int cpu;
+    stage_act *act;
+};
+
+static void run(void *argument, int index)
 {
-    cpu_set_t *set = CPU_ALLOC(BENCH_CPUS);
-    if (!set || cpu < 0)
-        return;
-    CPU_ZERO_S(CPU_ALLOC_SIZE(BENCH_CPUS), set);
-    CPU_SET_S((size_t)cpu, CPU_ALLOC_SIZE(BENCH_CPUS), set);
-    sched_setaffinity(0, CPU_ALLOC_SIZE(BENCH_CPUS), set);
-    CPU_FREE(set);
+    const struct actor *actor = argument;
+    cpu_pin(actor->cpu);
+    actor_timers_begin();
+    actor->act(actor->shared, index);
+    actor_timers_end();
 }
 
-static struct stage_actor *start(struct stage *stage, int cpu, stage_act *act, int index)
+static bool start_actor(struct stage *stage, int cpu, bool victim, stage_act *act, int index)
 {
-    struct stage_actor *actors = realloc(stage->actors, (stage->actor_count + 1) * sizeof *actors);
-    pid_t parent = getpid();
-    if (!actors) {
-        say_error("bench", "out of memory for a process.");
-        return NULL;
-    }
-    stage->actors = actors;
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid < 0) {
+    struct actor actor = { .shared = stage->shared, .cpu = cpu, .act = act };
+    struct process *process = process_start(&stage->processes, run, &actor, index);
+    if (!process) {
         say_error("bench", "cannot start a process: %s.", strerror(errno));
-        return NULL;
+        return false;
     }
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(1);
-        pin(cpu);
-        actor_timers_begin();
-        act(stage->shared, index);
-        actor_timers_end();
-        _exit(0);
-    }
-    actors[stage->actor_count] = (struct stage_actor){ .pid = pid };
-    return &actors[stage->actor_count++];
+    process->victim = victim;
+    return true;
 }
 
-int stage_start(struct stage *stage, int cpu, stage_act *act, int index)
+bool stage_start(struct stage *stage, int cpu, stage_act *act, int index)
 {
-    struct stage_actor *actor = start(stage, cpu, act, index);
-    return actor ? actor->pid : 0;
+    return start_actor(stage, cpu, false, act, index);
 }
 
-int stage_start_victim(struct stage *stage, stage_act *act, int index)
+bool stage_start_victim(struct stage *stage, stage_act *act, int index)
 {
-    struct stage_actor *actor = start(stage, BENCH_ANY_CPU, act, index);
-    if (actor)
-        actor->victim = true;
-    return actor ? actor->pid : 0;
+    return start_actor(stage, BENCH_ANY_CPU, true, act, index);
 }
 
 static void burn(void *shared, int index)
@@ -108,34 +80,19 @@ bool stage_start_burners(struct stage *stage, const struct bench *bench)
     return true;
 }
 
-static struct stage_actor *find_actor(struct stage *stage, pid_t pid)
-{
-    for (size_t i = 0; i < stage->actor_count; i++)
-        if (stage->actors[i].pid == pid)
-            return &stage->actors[i];
-    return NULL;
-}
-
-/* Takes note of actors that have ended. True when the stage is over. */
+/* True when an actor has failed or the lead, which was started first, has ended. */
 static bool is_over(struct stage *stage, const char *bench, bool *well)
 {
-    int status;
-    pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        struct stage_actor *actor = find_actor(stage, pid);
-        if (!actor)
-            continue;
-        bool lead = actor == stage->actors;
-        bool killed = actor->victim && WIFSIGNALED(status);
-        actor->pid = 0;
-        if (!killed && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
+    struct process_end end;
+    while (processes_reap(&stage->processes, &end)) {
+        if (end.failed) {
             if (!stop_asked())
                 say_error("bench", "%s: %s.", bench,
-                          actor_failure()[0] ? actor_failure() : "one of its processes died");
+                          failure_text()[0] ? failure_text() : "one of its processes died");
             *well = false;
             return true;
         }
-        if (lead) {
+        if (end.index == 0) {
             *well = true;
             return true;
         }
@@ -145,56 +102,41 @@ static bool is_over(struct stage *stage, const char *bench, bool *well)
 
 bool stage_play(struct stage *stage, const char *bench, int64_t patience_ns)
 {
-    int64_t until = now_ns() + patience_ns;
-    sigset_t child;
+    int64_t until = clock_ns() + patience_ns;
     bool well = false;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
     while (!stop_asked() && !is_over(stage, bench, &well)) {
-        int64_t left = until - now_ns();
-        if (left <= 0) {
+        if (clock_ns() >= until) {
             say_error("bench", "%s: timed out.", bench);
             return false;
         }
-        struct timespec wait = { .tv_sec = left / SLUICE_S, .tv_nsec = left % SLUICE_S };
-        sigtimedwait(&child, NULL, &wait);
+        processes_wait(until);
     }
     return well;
 }
 
-/* With timers each actor is asked to end by itself, in a moment. */
-static void let_end(struct stage *stage)
+/* With timers each actor is asked to end by itself, and gives what it has. */
+static void end_actors(struct stage *stage)
 {
-    int64_t until = now_ns() + END_TIME;
-    bool any = true;
-    for (size_t i = 0; i < stage->actor_count; i++)
-        if (stage->actors[i].pid > 0)
-            kill(stage->actors[i].pid, SIGTERM);
-    while (any && now_ns() < until) {
-        any = false;
-        for (size_t i = 0; i < stage->actor_count; i++) {
-            struct stage_actor *actor = &stage->actors[i];
-            if (actor->pid > 0 && waitpid(actor->pid, NULL, WNOHANG) == actor->pid)
-                actor->pid = 0;
-            any = any || actor->pid > 0;
+    int64_t until = clock_ns() + END_TIMEOUT;
+    size_t running = 0;
+    struct process_end end;
+    for (size_t i = 0; i < stage->processes.count; i++)
+        if (stage->processes.at[i].pid > 0) {
+            kill(stage->processes.at[i].pid, SIGTERM);
+            running++;
         }
-        if (any)
-            sleep_until(now_ns() + SLUICE_MS);
-    }
+    while (running > 0 && clock_ns() < until)
+        if (processes_reap(&stage->processes, &end))
+            running--;
+        else
+            processes_wait(until);
 }
 
 void stage_close(struct stage *stage)
 {
     if (bench_timers_on())
-        let_end(stage);
-    for (size_t i = 0; i < stage->actor_count; i++)
-        if (stage->actors[i].pid > 0)
-            kill(stage->actors[i].pid, SIGKILL);
-    for (size_t i = 0; i < stage->actor_count; i++)
-        while (stage->actors[i].pid > 0 && waitpid(stage->actors[i].pid, NULL, 0) < 0 &&
-               errno == EINTR)
-            continue;
-    free(stage->actors);
+        end_actors(stage);
+    processes_close(&stage->processes);
     if (stage->shared)
         munmap(stage->shared, stage->size);
     *stage = (struct stage){ 0 };

@@ -6,11 +6,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "../common/term.h"
 #include "bench.h"
+#include "kit/memory.h"
 
 #define MOST_STAGES 64
 
@@ -23,11 +23,9 @@ static struct gathered {
 
 bool bench_timers_open(void)
 {
-    gathered =
-        mmap(NULL, sizeof *gathered, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (gathered != MAP_FAILED)
+    gathered = memory_shared(sizeof *gathered);
+    if (gathered)
         return true;
-    gathered = NULL;
     say_error("bench", "out of memory for timers.");
     return false;
 }
@@ -133,6 +131,7 @@ void bench_timers_json(const struct bench *bench, struct json *json)
     for (size_t i = 0; i < bench->stage_count; i++) {
         const struct bench_stage *stage = &bench->stages[i];
         json_object(json);
+        json->compact = true; /* one row a line */
         json_pair_string(json, "bench", stage->bench);
         json_pair_string(json, "stage", stage->name);
         json_pair_uint(json, "n", stage->count);
@@ -141,6 +140,7 @@ void bench_timers_json(const struct bench *bench, struct json *json)
         json_pair_int(json, "p99_under_ns", stage->p99);
         json_pair_int(json, "longest_ns", stage->longest);
         json_close(json);
+        json->compact = false;
     }
     json_close_array(json);
 }

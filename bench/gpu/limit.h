@@ -2,8 +2,8 @@
  *
  * The jobs of gpu-limit, one file a family.
  */
-#ifndef BENCH_GPU_LIMITS_H
-#define BENCH_GPU_LIMITS_H
+#ifndef BENCH_GPU_LIMIT_H
+#define BENCH_GPU_LIMIT_H
 
 #include <stdint.h>
 
