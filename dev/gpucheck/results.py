@@ -2,11 +2,16 @@
 """results.json of dev/gpu-check: written anew after each thing that was done, so that a run that is cut leaves what it has
 found; and the file of one run filled in by another."""
 import json
+import pathlib
 import subprocess
+import sys
 import threading
 import time
 
 from gpucheck.suite import add, nothing
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+from rows import write as write_figures  # noqa: E402
 
 NOTED = 0.3  # s: a test that takes longer is known by its time
 
@@ -126,5 +131,5 @@ class Results:
         with self.lock:
             beside = self.file.with_suffix(".writing")
             with beside.open("w") as out:
-                out.write(json.dumps(self.as_json(unfinished), indent=1) + "\n")
+                write_figures(self.as_json(unfinished), out)
             beside.replace(self.file)
