@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the processes of a job do alike.
+ * What all processes of a job do: meet, answer, use shared words, keep the GPU busy.
  */
 #include "actor.h"
 
@@ -12,7 +12,7 @@
 
 #include "driver.h"
 
-#define BUSY_LONGER (100 * INT64_C(1000000)) /* than the job */
+#define BUSY_LONGER (100 * INT64_C(1000000)) /* than the job itself */
 
 static int sockets[2] = { -1, -1 };
 static int socket_here;

@@ -14,7 +14,7 @@ static int64_t used_by(int who)
            (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * INT64_C(1000);
 }
 
-/* What threads other than this one took: the writer's own spins in the bench. */
+/* CPU time of the other threads; the writer's own thread spins in the bench. */
 static int64_t used_by_others(void)
 {
     return used_by(RUSAGE_SELF) - used_by(RUSAGE_THREAD);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader's CPU that sleeps while the writer's GPU works on the frame beyond commit. The writer's
- * own CPU sees by a word of its own when the work has ended; the rest is the reader's waking up.
+ * A reader's CPU sleeps while the writer's GPU still works on a committed frame. The writer's CPU sees
+ * by a word when that work has ended; the sample is the time from then until the reader is awake.
  */
 #ifndef BENCH_GPU_ASLEEP_H
 #define BENCH_GPU_ASLEEP_H
 
 #include "stage.h"
 
-#define WORK (3 * INT64_C(1000000)) /* of the GPU, for each frame */
+#define WORK (3 * INT64_C(1000000)) /* GPU work for each frame */
 
 struct cu_stream;
 
 struct sleeper {
-    /* The writer: hands a frame over behind the work queued on the stream. */
+    /* The writer: hands over a frame that is ready after the work queued on the stream. */
     void (*writer_open)(void);
     void (*hand)(struct cu_stream *stream, uint32_t round);
     void (*writer_close)(void);

@@ -109,6 +109,14 @@ void channel_give(void)
     check(sluice_reader_release(reader, &channel_frame, stream), "release");
 }
 
+void channel_put_frames(void)
+{
+    for (uint32_t round = 1; !atomic_load(&stage->last); round++) {
+        channel_put();
+        await_got(round);
+    }
+}
+
 /* ---- streams ---- */
 
 struct sluice_stream channel_stream(void)

@@ -36,16 +36,16 @@ void cu_check(const char *function, int code)
     if (code == 0)
         return;
     cu.GetErrorName(code, &name);
-    die("%s said %s (%d)", function, name ? name : "?", code);
+    die("%s returned %s (%d)", function, name ? name : "?", code);
 }
 
-/* In the place of a function that this driver does not have. */
+/* Stands in for a function that this driver lacks. */
 static int not_supported(void)
 {
     return 801;
 }
 
-/* The tests' driver without a GPU has doors of their own for what is not the library. */
+/* The tests' fake driver has separate entry points for callers other than the library. */
 static void *find(const char *symbol)
 {
     char name[80];
@@ -111,7 +111,7 @@ void gpu_spin_everywhere(struct cu_stream *stream, int64_t ns)
     launch(stream, ns, EVERYWHERE);
 }
 
-/* The driver may load a kernel when it is used first, which would wait for streams that wait. */
+/* The driver may load a kernel at its first use, and would then wait for streams that wait. */
 static void use_kernel(void)
 {
     struct cu_stream *stream = gpu_stream();
@@ -128,7 +128,7 @@ static void start(void)
     int code = cu.Init(0);
     if (code != 0) {
         cu.GetErrorName(code, &name);
-        die_missing("there is no GPU: cuInit said %s (%d)", name ? name : "?", code);
+        die_missing("there is no GPU: cuInit returned %s (%d)", name ? name : "?", code);
     }
 }
 

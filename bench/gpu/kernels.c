@@ -8,7 +8,7 @@ const char gpu_kernels[] =
     ".version 6.4\n"
     ".target sm_50\n"
     ".address_size 64\n"
-    /* spin(ns): one thread, for a time */
+    /* spin(ns): one thread runs for that time */
     ".visible .entry spin(.param .u64 ns)\n"
     "{\n"
     "    .reg .u64 %r<5>;\n"

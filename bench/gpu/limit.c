@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * gpu-limit: what two processes can do at best with a GPU, the driver, and words and memory that
- * both have. No Sluice, nothing checked, one reader, but where a call meets many.
+ * gpu-limit: the best that two processes can do with a GPU, its driver, and words and memory that they
+ * share. It checks nothing and has one reader, except in `crowd`.
  */
 #include <string.h>
 
@@ -48,11 +48,11 @@ static void calls(int index)
 {
     (void)index;
     begin_calls();
-    call_costs("call", write_words, settle);
+    measure_calls("call", write_words, settle);
     CU(StreamDestroy, stream);
 }
 
-/* The same call where other processes' streams wait for its words, one for each: they and the GPU's turns are in its way. */
+/* The same call while streams of other processes wait, each for one of its words: they compete with it for the GPU. */
 
 static void write_to_crowd(uint32_t turn)
 {
@@ -79,7 +79,7 @@ static void crowd(int index)
     CU(StreamDestroy, stream);
 }
 
-/* ---- what a reader's calls cost its CPU, in a process that has waited for another one's frames: job->group of them are there ---- */
+/* ---- what a reader's calls cost its CPU, in a process that has waited for another's frames, job->group at a time ---- */
 
 static uint64_t number_of(uint32_t turn, int64_t i)
 {
@@ -96,7 +96,7 @@ static void hand_over(uint32_t turn)
         CU(StreamSynchronize, stream);
 }
 
-/* What a reader that waits on its GPU must do; its work comes between the two, so that it needs a call for each (job->apart). */
+/* What a reader that waits on its GPU must do. Its work comes between the two, so it needs two calls (job->apart). */
 static void wait_and_write(uint64_t number)
 {
     union cu_mem_op ops[2] = { 0 };
@@ -138,7 +138,7 @@ static void answers(int index)
     CU(StreamDestroy, stream);
 }
 
-/* How large the GPU is. */
+/* The size of the GPU's memory, and whether a second GPU can reach it. */
 static void machine(int index)
 {
     size_t left, total;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The jobs of gpu-limit, one file a family.
+ * The jobs of gpu-limit.
  */
 #ifndef BENCH_GPU_LIMIT_H
 #define BENCH_GPU_LIMIT_H
@@ -18,10 +18,10 @@ void limit_far(int index);
 void limit_parked(int index);
 void limit_sleeping(int index);
 
-/* limit_graph.c: a copy of a frame, and a word behind it, as the job's graph is. */
+/* limit_graph.c: a copy of a frame and the word after it, as job->graph says. */
 void graph_open(uint64_t to, uint64_t from, uint64_t word);
 void graph_launch(struct cu_stream *stream, uint64_t value);
-void graph_launch_alone(struct cu_stream *stream); /* GRAPH_THEN_WORD: the copy */
+void graph_launch_alone(struct cu_stream *stream); /* the copy without a word */
 void graph_close(void);
 
 #endif

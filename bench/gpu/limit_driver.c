@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What single calls of the driver cost the CPU: those that a frame's way is made of. Their order is that of
- * DRIVER_CALLS in cases.py.
+ * The CPU time of single driver calls, those that a frame needs. They have the order of DRIVER_CALLS in
+ * cases.py.
  */
 #include <unistd.h>
 
@@ -13,9 +13,9 @@ enum { RELAXED = 2, BUFFER_ID = 7 };
 
 static struct cu_stream *stream;
 static uint64_t own, other;      /* GPU memory */
-static struct gpu_shared shared; /* and such as slots are in */
-static struct cu_event *event;   /* as those of cuda-link's channels */
-static struct cu_event *over;    /* and one whose work has ended */
+static struct gpu_shared shared; /* of the kind that slots are in */
+static struct cu_event *event;   /* like those of cuda-link's channels */
+static struct cu_event *over;    /* one whose work has ended */
 
 static void nothing(uint32_t round)
 {
@@ -160,7 +160,7 @@ void limit_driver(int index)
     graph_open(other, own, 0);
     CU(EventRecord, over, stream);
     CU(StreamSynchronize, stream);
-    call_costs("call", calls[job->call], settle);
+    measure_calls("call", calls[job->call], settle);
     graph_close();
     CU(EventDestroy, over);
     CU(EventDestroy, event);

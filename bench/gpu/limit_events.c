@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a channel of cuda-link's protocol cannot do better: a copy and an event of another process's behind it, a word in
- * shared memory that says so, and a reader that has seen the word and asks for the event.
+ * The least that cuda-link's protocol needs: a copy, an event after it, a word in shared memory once the event is
+ * recorded, and a reader in another process that sees the word and then queries the event.
  */
 #include <string.h>
 
@@ -13,9 +13,9 @@ static struct cu_stream *stream;
 static struct cu_event *event;
 static uint64_t source, slot;
 
-/* ---- the handle, by words ---- */
+/* ---- the event's handle, sent in words ---- */
 
-static void tell_handle(void)
+static void send_handle(void)
 {
     struct cu_event_handle handle;
     CU(IpcGetEventHandle, &handle, event);
@@ -26,7 +26,7 @@ static void tell_handle(void)
     }
 }
 
-static struct cu_event_handle hear_handle(void)
+static struct cu_event_handle receive_handle(void)
 {
     struct cu_event_handle handle;
     for (int i = 0; i < 8; i++) {
@@ -46,8 +46,8 @@ static void writer_open(void)
     CU(MemAlloc, &source, frame_bytes());
     if (job->graph)
         graph_open(slot, source, 0);
-    tell_handle();
-    atomic_store(word(WORD_OWN), 1); /* from here on it can be heard */
+    send_handle();
+    atomic_store(word(WORD_OWN), 1); /* now the reader may take it */
 }
 
 static void hand(uint32_t round)
@@ -79,7 +79,7 @@ static void reader_open(int index)
 {
     (void)index;
     await_word(word(WORD_OWN), 1);
-    CU(IpcOpenEventHandle, &event, hear_handle());
+    CU(IpcOpenEventHandle, &event, receive_handle());
 }
 
 static void take(uint32_t round)

@@ -1,43 +1,40 @@
 /* SPDX-License-Identifier: MIT
  *
- * A frame of another process's, on another GPU, copied to this one.
+ * A frame of another process, copied from another GPU to this one.
  */
 #include "driver.h"
 #include "limit.h"
-#include "stage.h"
+#include "rounds.h"
 
-#define FAR_WARM_UP 3
+static struct cu_stream *stream;
+static struct gpu_shared slot;
+static uint64_t own;
 
-static void copy_frames(struct gpu_shared slot)
+static void copy(uint32_t round)
 {
-    int64_t until = INT64_MAX, start, end = 0;
-    struct cu_stream *stream = gpu_stream();
-    uint64_t own;
+    (void)round;
+    CU(MemcpyDtoDAsync, own, slot.address, frame_bytes(), stream);
+    CU(StreamSynchronize, stream);
+}
+
+static void copy_frames(void)
+{
+    stream = gpu_stream();
     CU(MemAlloc, &own, frame_bytes());
-    for (int round = -FAR_WARM_UP; end < until; round++) {
-        start = clock_ns();
-        if (round == 0)
-            until = start + job->ns;
-        CU(MemcpyDtoDAsync, own, slot.address, frame_bytes(), stream);
-        CU(StreamSynchronize, stream);
-        end = clock_ns();
-        if (round >= 0)
-            sample("call", end - start);
-    }
+    measure_copies(copy);
     CU(MemFree, own);
     CU(StreamDestroy, stream);
 }
 
 void limit_far(int index)
 {
-    struct gpu_shared slot;
     int fd;
     if (index == 0) {
         slot = gpu_shared_make(frame_bytes(), &fd);
         pass_fd(fd);
     } else {
         slot = gpu_shared_take(frame_bytes(), take_fd());
-        copy_frames(slot);
+        copy_frames();
     }
     meet();
     gpu_shared_free(slot);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * From GPU memory into the host's: one frame after the other, and each beside the CPU's work on the
- * one before.
+ * Copies from GPU memory into the host's: one frame after the other, and each during the CPU's work on
+ * the one before.
  */
 #include "driver.h"
 #include "limit.h"
-#include "stage.h"
-
-#define FETCH_WARM_UP 3 /* large frames take long */
+#include "rounds.h"
 
 static struct cu_stream *stream;
 static uint64_t source;
@@ -29,21 +27,17 @@ static void close_fetch(void)
     CU(StreamDestroy, stream);
 }
 
+static void fetch(uint32_t round)
+{
+    CU(MemcpyDtoHAsync, buffers[round & 1], source, frame_bytes(), stream);
+    CU(StreamSynchronize, stream);
+}
+
 void limit_fetch(int index)
 {
     open_fetch();
     busy_begin(index + 1);
-    int64_t until = INT64_MAX, start, end = 0;
-    for (int round = -FETCH_WARM_UP; end < until; round++) {
-        start = clock_ns();
-        if (round == 0)
-            until = start + job->ns;
-        CU(MemcpyDtoHAsync, buffers[round & 1], source, frame_bytes(), stream);
-        CU(StreamSynchronize, stream);
-        end = clock_ns();
-        if (round >= 0)
-            sample("call", end - start);
-    }
+    measure_copies(fetch);
     busy_end();
     close_fetch();
 }
@@ -53,7 +47,7 @@ void limit_pipeline(int index)
     (void)index;
     open_fetch();
     int64_t until = INT64_MAX, start = clock_ns();
-    for (int round = -FETCH_WARM_UP; start < until; round++) {
+    for (int round = -COPY_WARM_UP; start < until; round++) {
         if (round == 0)
             until = start + job->ns;
         CU(MemcpyDtoHAsync, buffers[round & 1], source, frame_bytes(), stream);

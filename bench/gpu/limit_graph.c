@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A frame's copy as a graph that is launched again and again: with the word in it, which gets a new value each
- * time, or written behind it.
+ * The copy of a frame as a graph that is launched again and again. The word is a node of it, which gets a new
+ * value each time, or is written after it.
  */
 #include "driver.h"
 #include "limit.h"
@@ -16,7 +16,7 @@ static struct one {
     struct cu_graph *graph;
     struct cu_node *node;
     struct cu_exec *exec;
-} graphs[MOST]; /* which take turns, as those of slots do */
+} graphs[MOST]; /* which take turns, like those of slots */
 static int count;
 static union cu_mem_op operations[MOST];
 static struct cu_batch batch;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A write-value in one process, alone or behind a copy, until another has seen it.
+ * From a write-value in one process, alone or after a copy, until another process has seen the word.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@ static struct cu_stream *stream;
 static struct gpu_shared shared; /* the word in GPU memory */
 static uint64_t ready;           /* where this process's GPU sees the word */
 static uint64_t source, slot;    /* GPU memory */
-static struct gpu_shared others; /* the latter, if it is of the kind that others can map */
+static struct gpu_shared others; /* the slot, if others can map it */
 static void *host;
 
 static void write_word(uint32_t round)
@@ -26,7 +26,7 @@ static void write_word(uint32_t round)
         return;
     }
     memset(ops, 0, sizeof *ops * (size_t)count);
-    int at = job->first ? 0 : count - 1; /* the one that the reader looks at */
+    int at = job->first ? 0 : count - 1; /* the one that the reader waits for */
     for (int i = 0; i < count; i++) {
         ops[i].op.operation = CU_WRITE_64;
         ops[i].op.address = i == at ? ready : word_address(WORD_MORE + i);
@@ -123,7 +123,7 @@ static void writer_open(void)
         pass_fd(fd);
     }
     open_side();
-    if (job->in_device) { /* it may hold what somebody left there */
+    if (job->in_device) { /* another program may have left something there */
         CU(StreamWriteValue64, stream, ready, 0, 0);
         CU(StreamSynchronize, stream);
     }

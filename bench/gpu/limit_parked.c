@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams parked on a word, and what that does to others of the process.
+ * Streams that wait for a word, and what this does to the other streams of the process.
  */
 #include "driver.h"
 #include "limit.h"
@@ -34,7 +34,7 @@ static void park_and_look(int count)
     value("parked", count);
 }
 
-/* The other process only keeps the GPU busy, if it does anything. */
+/* The other process does nothing, or keeps the GPU busy. */
 void limit_parked(int index)
 {
     if (index > 0) {

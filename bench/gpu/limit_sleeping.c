@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The plainest reader that sleeps: it looks at the word every 50 us.
+ * The simplest reader that sleeps: it polls the word every 50 us.
  */
 #include <sys/prctl.h>
 #include <time.h>
@@ -10,7 +10,7 @@
 #include "limit.h"
 #include "rounds.h"
 
-#define LOOK_NS 50000
+#define POLL_NS 50000
 
 static void nothing(void)
 {
@@ -30,7 +30,7 @@ static void hand(struct cu_stream *stream, uint32_t round)
 static void take(uint32_t round)
 {
     while (atomic_load(word(WORD_READY)) < round)
-        nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+        nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
 }
 
 void limit_sleeping(int index)

@@ -129,7 +129,7 @@ void turns(const struct turns *how, int index)
     meet();
 }
 
-void call_costs(const char *set, void (*call)(uint32_t round), void (*settle)(uint32_t round))
+void measure_calls(const char *set, void (*call)(uint32_t round), void (*settle)(uint32_t round))
 {
     int64_t until = INT64_MAX;
     uint32_t round = 0;
@@ -143,5 +143,19 @@ void call_costs(const char *set, void (*call)(uint32_t round), void (*settle)(ui
         settle(round);
         if (warm <= 0 && (!sample(set, (end - start) / job->group) || end > until))
             break;
+    }
+}
+
+void measure_copies(void (*copy)(uint32_t round))
+{
+    int64_t until = INT64_MAX, end = 0;
+    for (uint32_t round = 0; end < until; round++) {
+        int64_t start = clock_ns();
+        if (round == COPY_WARM_UP)
+            until = start + job->ns;
+        copy(round);
+        end = clock_ns();
+        if (round >= COPY_WARM_UP)
+            sample("call", end - start);
     }
 }

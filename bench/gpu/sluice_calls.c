@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the calls of a frame's path cost the CPU.
+ * The CPU time of the calls that each frame needs.
  */
 #include "channel.h"
 
@@ -35,14 +35,14 @@ void sluice_commit(int index)
     meet();
     if (index == 0) {
         check(sluice_writer_begin(writer, SLUICE_DEFAULT, &frames[0]), "begin");
-        call_costs("call", commit, begin);
+        measure_calls("call", commit, begin);
         check(sluice_writer_cancel(writer, &frames[0], stream), "cancel");
     }
     meet();
     channel_close();
 }
 
-/* ---- acquire and release; job->group frames are there. The commits are timed, too; of several readers only the first is ---- */
+/* ---- acquire and release of job->group frames. The commits are timed, too, and of several readers only the first ---- */
 
 static struct sluice_stream where(void)
 {
@@ -59,8 +59,8 @@ static void release(int i)
     check(sluice_reader_release(reader, &frames[i], where()), "release");
 }
 
-/* Every other round all frames are held at once, so that each call can be told from the other. */
-static void take_apart(int count, bool timed)
+/* Every other turn acquires all frames before it releases them, to time the two calls separately. */
+static void take_separately(int count, bool timed)
 {
     int64_t start = clock_ns();
     for (int i = 0; i < count; i++)
@@ -89,7 +89,7 @@ static void take_together(int count, bool timed)
 
 static void take_group(uint32_t turn, int index)
 {
-    (turn % 2 ? take_apart : take_together)((int)job->group, index == 1 && turn > WARM_UP);
+    (turn % 2 ? take_separately : take_together)((int)job->group, index == 1 && turn > WARM_UP);
 }
 
 static void put_group(uint32_t turn)

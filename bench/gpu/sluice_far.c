@@ -1,49 +1,37 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader on another GPU than the channel's: it copies a frame to its own GPU, or acquire does.
+ * A reader on another GPU than the channel's. The reader copies a frame to its own GPU, or acquire does.
  */
 #include "channel.h"
 
-#define FAR_WARM_UP 3
-#define READY       (200 * INT64_C(1000)) /* long enough for a frame that nobody works on */
+#define READY (200 * KIT_US) /* by then a frame without GPU work is ready */
 
-/* The same frame again and again, by the program itself. */
+static struct sluice_array array;
+static uint64_t own;
+
+static void copy(uint32_t round)
+{
+    (void)round;
+    CU(MemcpyDtoDAsync, own, (uintptr_t)array.data, frame_bytes(), native);
+    CU(StreamSynchronize, native);
+}
+
+/* The program itself copies the same frame again and again. */
 static void copy_frames(void)
 {
-    int64_t until = INT64_MAX, start, end = 0;
-    struct sluice_array array;
-    uint64_t own;
     channel_take();
     check(sluice_frame_array(&channel_frame, NULL, &array), "the array");
     CU(MemAlloc, &own, frame_bytes());
-    for (int round = -FAR_WARM_UP; end < until; round++) {
-        start = clock_ns();
-        if (round == 0)
-            until = start + job->ns;
-        CU(MemcpyDtoDAsync, own, (uintptr_t)array.data, frame_bytes(), native);
-        CU(StreamSynchronize, native);
-        end = clock_ns();
-        if (round >= 0)
-            sample("call", end - start);
-    }
+    measure_copies(copy);
     channel_give();
     CU(MemFree, own);
 }
 
-/* The next frame, as soon as one was taken. */
-static void put_frames(void)
-{
-    for (uint32_t round = 1; !atomic_load(&stage->last); round++) {
-        channel_put();
-        await_got(round);
-    }
-}
-
-/* Frames that are ready. */
+/* acquire, of frames that are ready. */
 static void acquire_frames(void)
 {
     int64_t until = INT64_MAX, end = 0;
-    for (int round = -FAR_WARM_UP; end < until; round++) {
+    for (int round = -COPY_WARM_UP; end < until; round++) {
         spin_for(READY);
         int64_t start = clock_ns();
         if (round == 0)
@@ -55,7 +43,7 @@ static void acquire_frames(void)
         channel_give();
         if (end >= until)
             atomic_store(&stage->last, 1);
-        atomic_store(&stage->lanes[1].got, (uint32_t)(round + FAR_WARM_UP + 1));
+        atomic_store(&stage->lanes[1].got, (uint32_t)(round + COPY_WARM_UP + 1));
     }
 }
 
@@ -67,7 +55,7 @@ void sluice_far(int index)
         channel_read(1, false);
     meet();
     if (index == 0 && job->staged)
-        put_frames();
+        channel_put_frames();
     else if (index == 0)
         channel_put();
     else if (job->staged)

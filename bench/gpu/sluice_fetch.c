@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A frame into pinned host memory: one after the other, and each beside the CPU's work on the one
+ * Fetches into pinned host memory: one frame after the other, and each during the CPU's work on the one
  * before.
  */
 #include "channel.h"
-
-#define FETCH_WARM_UP 3 /* large frames take long */
 
 static struct sluice_array buffers[2];
 
@@ -31,20 +29,16 @@ static void close_fetch(int index)
         gpu_pinned_free(buffers[i].data, frame_bytes());
 }
 
+static void fetch(uint32_t round)
+{
+    check(sluice_reader_fetch(reader, &channel_frame, &buffers[round & 1], 1, stream, NULL), "fetch");
+}
+
 /* The same frame again and again. */
 static void fetch_frames(void)
 {
-    int64_t until = INT64_MAX, start, end = 0;
     channel_take();
-    for (int round = -FETCH_WARM_UP; end < until; round++) {
-        start = clock_ns();
-        if (round == 0)
-            until = start + job->ns;
-        check(sluice_reader_fetch(reader, &channel_frame, &buffers[round & 1], 1, stream, NULL), "fetch");
-        end = clock_ns();
-        if (round >= 0)
-            sample("call", end - start);
-    }
+    measure_copies(fetch);
     channel_give();
 }
 
@@ -60,23 +54,12 @@ void sluice_fetch(int index)
 
 /* ---- pipelined ---- */
 
-/* The next frame, as soon as one was taken. */
-static void put_frames(void)
-{
-    for (uint32_t round = 1;; round++) {
-        channel_put();
-        await_got(round);
-        if (atomic_load(&stage->last))
-            break;
-    }
-}
-
 static void work_on_frames(void)
 {
     struct sluice_ticket ticket;
     int64_t until = INT64_MAX, start = clock_ns();
     uint32_t taken = 0;
-    for (int round = -FETCH_WARM_UP; !atomic_load(&stage->last); round++) {
+    for (int round = -COPY_WARM_UP; !atomic_load(&stage->last); round++) {
         if (round == 0)
             until = start + job->ns;
         channel_take();
@@ -99,7 +82,7 @@ void sluice_pipeline(int index)
 {
     open_fetch(index);
     if (index == 0)
-        put_frames();
+        channel_put_frames();
     else
         work_on_frames();
     close_fetch(index);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * From commit, or from send, until a reader in another process has the frame: its CPU by acquire,
- * or its stream, which then writes a word.
+ * From commit or send until a reader in another process has the frame: its CPU by acquire, or its
+ * stream, which then writes a word.
  */
 #include <sys/mman.h>
 
@@ -36,7 +36,7 @@ static void send_frame(void)
 {
     struct sluice_array array =
         channel_array(job->from == FROM_DEVICE ? (void *)(uintptr_t)source : host);
-    struct sluice_ticket ticket; /* which takes a word of its own beside an event */
+    struct sluice_ticket ticket; /* costs a word besides the event */
     check(sluice_writer_send(writer, &array, 1, stream, job->cipd ? NULL : &ticket), "send");
 }
 
@@ -50,8 +50,8 @@ static void hand(uint32_t round)
         send_frame();
 }
 
-/* Were they graphs? */
-static void tell_graphs(void)
+/* The share of the sends that were graphs. */
+static void report_graphs(void)
 {
     struct sluice_writer_stats stats = { .size = sizeof stats };
     check(sluice_writer_stats(writer, &stats), "stats");
@@ -61,7 +61,7 @@ static void tell_graphs(void)
 static void writer_close(void)
 {
     if (job->graph)
-        tell_graphs();
+        report_graphs();
     const int64_t *of_reader = stage->lanes[1].values;
     if (job->ahead && of_reader[0])
         value("ahead_percent", of_reader[1] * 100 / of_reader[0]);
@@ -83,8 +83,8 @@ static void reader_open(int index)
     channel_read(1, job->ahead);
 }
 
-/* Who uses the frame, and so ends it: the reader's stream, or its CPU alone, as that of the bare limit. A stream would
- * end each frame only in its process's own slice of a busy GPU. */
+/* The reader's stream uses and ends the frame, or its CPU alone, as in the bare limit. A stream would end
+ * each frame only in its process's own time slice of a busy GPU. */
 static struct sluice_stream user(void)
 {
     return job->until == UNTIL_GPU ? stream : SLUICE_ON_CPU;
@@ -97,7 +97,7 @@ static void take_frame(void)
     taken_ahead += (frame.flags & SLUICE_FRAME_AHEAD) != 0;
 }
 
-/* Work on the reader's stream, behind the frame: it answers. */
+/* Queues the reader's work on its stream, after the frame: the answer. */
 static void use_frame(uint32_t round)
 {
     take_frame();

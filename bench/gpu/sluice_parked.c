@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers' streams parked on frames that the writer's GPU has not finished, as many as the library
- * lets: what that does to other streams of the process.
+ * Streams of a reader wait for frames that the writer's GPU has not finished, as many as the library
+ * allows: what this does to the other streams of the process.
  */
 #include "channel.h"
 #include "unrelated.h"
@@ -39,7 +39,7 @@ static int park(int count)
     return parked;
 }
 
-/* The writer's GPU goes on: what could not be taken before can be now. */
+/* The writer's GPU continues, and the remaining frames can be acquired. */
 static void unpark(int parked, int count)
 {
     for (int i = 0; i < parked; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader asleep in acquire, or in poll on its descriptor, while the writer's GPU works beyond
- * commit.
+ * A reader sleeps in acquire, or in poll on its descriptor, while the writer's GPU still works on the
+ * frame.
  */
 #include <poll.h>
 

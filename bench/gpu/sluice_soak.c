@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames as fast as they go, for long: what memory and descriptors all processes have early on and
- * at the end. Every other reader waits on its GPU.
+ * Frames at full rate for a long time: the memory and descriptors of all processes early on and at the
+ * end. Every other reader waits on its GPU.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static int64_t resident(void)
     long pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");
     if (!file || fscanf(file, "%*d %ld", &pages) != 1)
-        die("/proc/self/statm does not say what memory there is");
+        die("/proc/self/statm does not have the resident memory");
     fclose(file);
     return (int64_t)pages * sysconf(_SC_PAGESIZE);
 }
@@ -67,7 +67,7 @@ static int64_t write_for(int64_t until)
     return frames;
 }
 
-/* The first tenth is for what is made once. */
+/* Everything that is allocated once exists after a tenth of the time. */
 static void write_frames(void)
 {
     int64_t start = clock_ns();
@@ -116,7 +116,7 @@ static int64_t largest(int early, int late)
 
 void sluice_soak(int index)
 {
-    _Static_assert(LANE_VALUES <= VALUES, "a lane has room for all");
+    _Static_assert(LANE_VALUES <= VALUES, "a lane has enough values");
     if (index == 0)
         channel_write(CHANNEL_SLOTS + (uint32_t)job->readers);
     else
@@ -131,9 +131,7 @@ void sluice_soak(int index)
         value("memory_growth_bytes", largest(MEMORY_EARLY, MEMORY_LATE));
         value("fd_growth", largest(FDS_EARLY, FDS_LATE));
         for (int i = 1; i < stage->actors && i < 4; i++)
-            value(i == 1   ? "taken"
-                  : i == 2 ? "taken_ahead"
-                           : "taken_more",
+            value(i == 1 ? "taken" : i == 2 ? "taken_ahead" : "taken_more",
                   stage->lanes[i].values[FRAMES]);
     }
     channel_close();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The process that starts the others, tells them what to do and prints what they found. It never
- * uses the driver itself, so that those it forks can.
+ * The process that starts the others, gives them jobs and prints their answers. It never uses the
+ * driver itself, so that the forked ones can.
  */
 #include "stage.h"
 
@@ -15,7 +15,7 @@
 #include "kit/memory.h"
 #include "kit/processes.h"
 
-#define PATIENCE (100 * KIT_S) /* beyond the time that a job has */
+#define PATIENCE (100 * KIT_S) /* beyond the job's own time */
 
 struct stage *stage;
 const struct job *job;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the two programs of this folder share: `gpu-limit`, which knows the driver alone, and
+ * What the two programs of this folder share: `gpu-limit`, which uses the driver alone, and
  * `gpu-sluice`. Each reads jobs from standard input and answers each with a line of JSON, so that
  * bench/gpu/run can let them take turns. A writer process and reader processes are started for the
- * first job and stay: a GPU's context takes longer to make than a job.
+ * first job and stay, because a GPU's context takes longer to make than a job.
  *
  *     handoff ns=200000000 busy=1        the job's name, and numbers (see struct job)
  *     {"sets": {"seen": [4012, ...], "call": [...]}, "values": {...}}
@@ -27,44 +27,44 @@
 #define WARM_UP     10   /* rounds that are not counted */
 #define SETS        4
 #define VALUES      8
-#define WORDS       128 /* each on a line of its own */
+#define WORDS       128 /* each on its own cache line */
 #define LINE        (64 / sizeof(uint64_t))
 
 enum { BUSY_WRITER = 1, BUSY_READER = 2 };
 enum { IN_PLACE, FROM_DEVICE, FROM_PINNED, FROM_HOST };
 enum { UNTIL_CPU, UNTIL_GPU };
-enum { NOT_CIPD, CIPD_ASYNC, CIPD_BLOCK /* a frame is published when it is finished */ };
+enum { NOT_CIPD, CIPD_ASYNC, CIPD_BLOCK /* a frame is published once it is finished */ };
 enum { NO_GRAPH, GRAPH_WITH_WORD, GRAPH_THEN_WORD /* bare */ };
 
 #define JOB_NUMBERS(X) \
-    X(ns)        /* how long it may sample */ \
-    X(most)      /* samples of a set; SAMPLES */ \
-    X(readers)   /* processes; 1 */ \
+    X(ns)        /* how long to sample */ \
+    X(most)      /* samples of a set, at most SAMPLES */ \
+    X(readers)   /* processes; 1 unless set */ \
     X(ahead)     /* 1: readers wait on their GPU */ \
-    X(until)     /* UNTIL_GPU: until a reader's stream has gone on */ \
+    X(until)     /* UNTIL_GPU: until a reader's stream has continued */ \
     X(gated)     /* 1: the reader's stream waits already when the writer's work ends */ \
     X(in_device) /* 1: the word lies in GPU memory; bare */ \
     X(busy)      /* BUSY_WRITER, BUSY_READER: their kernels run meanwhile */ \
-    X(from)      /* IN_PLACE; else where the frame is copied from */ \
+    X(from)      /* where the frame is copied from, or IN_PLACE */ \
     X(width) \
     X(height)   /* pixels of four channels */ \
     X(is_float) /* 1: float32; 0: uint8 */ \
     X(ops)      /* memory operations in one call */ \
-    X(apart)    /* 1: a call for each of a wait and a write; bare */ \
+    X(apart)    /* 1: a wait and a write are two calls; bare */ \
     X(group)    /* calls that are timed together */ \
     X(sleeping) /* 1: asleep in acquire; 2: in poll */ \
     X(in_order) \
-    X(work)   /* ns on the CPU for each frame, beside the next one's copy */ \
+    X(work)   /* ns on the CPU for each frame, during the next one's copy */ \
     X(parked) /* streams that wait for the other side */ \
     X(far)    /* 1: the readers' GPU is the second one */ \
-    X(staged) /* 1: they have copies */ \
+    X(staged) /* 1: the readers have copies */ \
     X(graph)  /* GRAPH_...: how a frame is sent */ \
-    X(slots)  /* graphs that take turns, as those of slots do; bare */ \
-    X(call)   /* which of the driver's calls; bare */ \
-    X(in_slot) /* 1: the copy goes into memory that both processes have, as a slot's; bare */ \
-    X(late)   /* 1: the reader's stream waits once its CPU knows that the word is on its way; bare */ \
-    X(first)  /* 1: of the words in one call the reader waits for the first, not the last; bare */ \
-    X(gives)  /* 1: the reader's stream writes a word more behind its answer; bare */ \
+    X(slots)  /* graphs that take turns, like those of slots; bare */ \
+    X(call)   /* the driver's call, by its number; bare */ \
+    X(in_slot) /* 1: the copy goes into memory that others can map, like a slot; bare */ \
+    X(late)   /* 1: the reader's stream waits only after its CPU knows that the word is queued; bare */ \
+    X(first)  /* 1: the reader waits for the first word of a call, not the last; bare */ \
+    X(gives)  /* 1: the reader's stream writes one more word after its answer; bare */ \
     X(cipd)   /* CIPD_...: by cuda-link's protocol */
 
 struct job {
@@ -74,8 +74,8 @@ struct job {
 #undef JOB_NUMBER
 };
 
-/* What a program can do: `act` runs in the writer's process (0) and, unless it is done alone, in
- * each reader's (1 and up). */
+/* A kind of job: `act` runs in the writer's process (0) and, unless it is `alone`, in each reader's
+ * (1 and up). */
 struct kind {
     const char *name;
     void (*act)(int index);
@@ -95,7 +95,7 @@ struct stage {
     alignas(64) atomic_uint finished, met, last;
     struct lane {
         alignas(64) atomic_uint ready, got; /* rounds */
-        int64_t seen;                       /* when */
+        int64_t seen;                       /* when the reader had the frame */
         int64_t values[VALUES];
     } lanes[MAX_READERS + 1];
     struct set sets[SETS];
@@ -103,7 +103,7 @@ struct stage {
         char name[24];
         int64_t number;
     } values[VALUES];
-    alignas(4096) _Atomic uint64_t words[WORDS * LINE]; /* for GPUs too */
+    alignas(4096) _Atomic uint64_t words[WORDS * LINE]; /* GPUs write them, too */
 };
 extern struct stage *stage;
 extern const struct job *job;
@@ -123,7 +123,7 @@ void await_word(const _Atomic uint64_t *word, uint64_t value);
 void await_ready(uint32_t round);
 void await_got(uint32_t round);
 
-/* Answers; one actor of a job gives them. A set that is full takes no more. */
+/* The job's answers, given by one of its actors. False if the set is full. */
 bool sample(const char *set, int64_t number);
 void value(const char *name, int64_t number);
 
@@ -131,13 +131,13 @@ void value(const char *name, int64_t number);
 _Atomic uint64_t *word(int number);
 uint64_t word_address(int number);
 
-/* This process's kernels run until `busy_end`, if the job says so. */
+/* Keeps the GPU busy with this process's kernels until busy_end, if the job wants it. */
 void busy_begin(int index);
 void busy_end(void);
 
 size_t frame_bytes(void);
 
-/* The socket between the writer and the first reader. */
+/* Over a socket between the writer and the first reader. */
 void pass_fd(int fd);
 int take_fd(void);
 

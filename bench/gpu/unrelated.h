@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams that have nothing to do with those that wait for another process: how many of them stand
- * still meanwhile?
+ * Streams without any work for another process: how many of them stand still while other streams
+ * wait?
  */
 #ifndef BENCH_GPU_UNRELATED_H
 #define BENCH_GPU_UNRELATED_H
@@ -11,11 +11,11 @@
 void unrelated_open(void);
 void unrelated_close(void);
 
-/* Gives each a short kernel and a write, while others are parked. Samples of the set "seen": how
- * long until the CPU saw the write; of "stalled": how many were not seen in time. */
+/* Queues a short kernel and a write on each while other streams wait. Samples of the set "seen": the
+ * time until the CPU saw the write; of "stalled": the number of writes that were not seen in time. */
 void unrelated_measure(void);
 
-/* Once nobody is parked any more: until all of them are done. */
+/* Waits for all of them, once no other stream waits. */
 void unrelated_settle(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The bare limit: memory that both have, a counter each way, and a futex to sleep on. Nothing is
- * checked, nothing survives, there is one reader.
+ * The bare limit: shared memory, a counter each way, and a futex to sleep on. It checks nothing,
+ * survives no death, and has one reader.
  */
 #include <stdalign.h>
 #include <string.h>
@@ -15,12 +15,12 @@ static struct {
 } * counters;
 static char *slots;
 static size_t size;
-static unsigned next; /* this side's frame */
+static unsigned next; /* frame of this side */
 
 static void prepare(size_t bytes)
 {
-    counters = kit_shared_memory(sizeof *counters);
-    slots = kit_shared_memory(bytes * SLOTS);
+    counters = shared_memory(sizeof *counters);
+    slots = shared_memory(bytes * SLOTS);
     size = bytes;
 }
 
@@ -40,28 +40,28 @@ static void raise_counter(atomic_uint *counter, unsigned value)
     futex_wake(counter, 1);
 }
 
-static void *lend(void)
+static void *loan(void)
 {
     for (unsigned read; next - (read = atomic_load(&counters->read)) == SLOTS;)
         futex_wait(&counters->read, read);
     return slot(next);
 }
 
-static void hand(const void *own)
+static void send_frame(const void *own)
 {
     if (own)
-        memcpy(lend(), own, size);
+        memcpy(loan(), own, size);
     raise_counter(&counters->written, ++next);
 }
 
-static const void *take(void)
+static const void *receive_frame(void)
 {
     while (atomic_load(&counters->written) == next)
         futex_wait(&counters->written, next);
     return slot(next);
 }
 
-static void give(void)
+static void release_frame(void)
 {
     raise_counter(&counters->read, ++next);
 }
@@ -70,9 +70,9 @@ const struct peer peer = {
     .in_place = true,
     .prepare = prepare,
     .writer_open = open_side,
-    .lend = lend,
-    .hand = hand,
+    .loan = loan,
+    .send = send_frame,
     .reader_open = open_side,
-    .take = take,
-    .give = give,
+    .receive = receive_frame,
+    .release = release_frame,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What frames hold, for peers in C and in Python: made and read at the speed of memory, and
- * checked.
+ * The content of frames, for peers in C and in Python: written, read and checked at the speed of
+ * memory.
  */
 #ifndef BENCH_BYTES_H
 #define BENCH_BYTES_H

@@ -11,7 +11,7 @@ static char *received;
 void ends_writer_open(size_t bytes)
 {
     size = bytes;
-    signal(SIGPIPE, SIG_IGN); /* a reader that is gone is an error of write */
+    signal(SIGPIPE, SIG_IGN); /* write reports a reader that has died */
     close(ends[0]);
 }
 
@@ -19,10 +19,10 @@ void ends_reader_open(size_t bytes)
 {
     size = bytes;
     close(ends[1]);
-    received = kit_memory(bytes);
+    received = own_memory(bytes);
 }
 
-void ends_hand(const void *own)
+void ends_send(const void *own)
 {
     const char *at = own;
     for (size_t left = size; left > 0;) {
@@ -34,7 +34,7 @@ void ends_hand(const void *own)
     }
 }
 
-const void *ends_take(void)
+const void *ends_receive(void)
 {
     for (size_t have = 0; have < size;) {
         ssize_t n = read(ends[0], received + have, size - have);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * GStreamer: appsrc ! shmsink to shmsrc ! appsink. Buffers come from shmsink's own allocator, as an
- * element before it would ask for them, so that nothing more is copied. The reader reads in place.
+ * element before it would request them, which avoids a copy. The reader reads in place.
  */
-#include <errno.h>
 #include <gst/app/gstappsink.h>
 #include <gst/app/gstappsrc.h>
 #include <gst/gst.h>
@@ -15,7 +14,7 @@
 static GstElement *pipeline, *end;
 static GstAllocator *allocator;
 static GstAllocationParams params;
-static GstBuffer *buffer; /* the writer's that is lent, the reader's that was taken */
+static GstBuffer *buffer; /* the writer's loan, or the reader's frame */
 static GstSample *sample;
 static GstMapInfo map;
 static size_t size;
@@ -28,10 +27,8 @@ static void open_side(const char *description, const char *end_name)
     if (!pipeline || error)
         die_missing("%s", error ? error->message : "no pipeline");
     end = gst_bin_get_by_name(GST_BIN(pipeline), end_name);
-    if (gst_element_set_state(pipeline, GST_STATE_PLAYING) == GST_STATE_CHANGE_FAILURE) {
-        errno = 0;
+    if (gst_element_set_state(pipeline, GST_STATE_PLAYING) == GST_STATE_CHANGE_FAILURE)
         die("the pipeline does not start");
-    }
 }
 
 static void writer_open(size_t bytes)
@@ -65,7 +62,7 @@ static void ask_for_allocator(void)
     gst_object_unref(pad);
 }
 
-static void *lend(void)
+static void *loan(void)
 {
     if (!allocator)
         ask_for_allocator();
@@ -75,17 +72,17 @@ static void *lend(void)
     return map.data;
 }
 
-static void hand(const void *own)
+static void send_frame(const void *own)
 {
     if (own)
-        memcpy(lend(), own, size);
+        memcpy(loan(), own, size);
     gst_buffer_unmap(buffer, &map);
     errno = 0;
     if (gst_app_src_push_buffer(GST_APP_SRC(end), buffer) != GST_FLOW_OK)
         die("appsrc takes no buffer");
 }
 
-static const void *take(void)
+static const void *receive_frame(void)
 {
     errno = 0;
     if (!(sample = gst_app_sink_pull_sample(GST_APP_SINK(end))))
@@ -96,7 +93,7 @@ static const void *take(void)
     return map.data;
 }
 
-static void give(void)
+static void release_frame(void)
 {
     gst_buffer_unmap(buffer, &map);
     gst_sample_unref(sample);
@@ -111,11 +108,11 @@ static void close_side(void)
 const struct peer peer = {
     .in_place = true,
     .writer_open = writer_open,
-    .lend = lend,
-    .hand = hand,
+    .loan = loan,
+    .send = send_frame,
     .writer_close = close_side,
     .reader_open = reader_open,
-    .take = take,
-    .give = give,
+    .receive = receive_frame,
+    .release = release_frame,
     .reader_close = close_side,
 };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""iceoryx2, by its Python package: a slice is lent and sent, an event wakes the subscriber."""
+"""iceoryx2, by its Python package: a slice is loaned and sent, and an event wakes the subscriber."""
 import ctypes
 import gc
 import os
@@ -28,13 +28,13 @@ class Iceoryx2(peer.Peer):
                           .backpressure_strategy(package.BackpressureStrategy.RetryUntilDelivered).create())
         self.notifier = self.event.notifier_builder().create()
 
-    def lend(self):
+    def loan(self):
         self.sample = self.publisher.loan_slice_uninit(self.size)
         return self.sample.payload_ptr
 
-    def hand(self, own):
+    def send(self, own):
         if own is not None:
-            ctypes.memmove(self.lend(), own, self.size)
+            ctypes.memmove(self.loan(), own, self.size)
         self.sample.assume_init().send()
         self.notifier.notify()
 
@@ -45,7 +45,7 @@ class Iceoryx2(peer.Peer):
         self.leave()
 
     def leave(self):
-        """What is not dropped stays in /dev/shm."""
+        """Drops everything, which would otherwise stay in /dev/shm."""
         self.service = self.event = self.node = None
         gc.collect()
 
@@ -54,12 +54,12 @@ class Iceoryx2(peer.Peer):
         self.listener = self.event.listener_builder().create()
         self.subscriber = self.service.subscriber_builder().create()
 
-    def take(self):
+    def receive(self):
         while (sample := self.subscriber.receive()) is None:
             try:
                 self.listener.blocking_wait()
             except self.failure as failure:
-                if "Interrupt" not in str(failure):  # a process that was stopped looks again
+                if "Interrupt" not in str(failure):  # stopped and continued: try again
                     raise
         self.sample = sample
         return sample.payload_ptr
@@ -67,7 +67,7 @@ class Iceoryx2(peer.Peer):
     def address(self):
         return self.sample.payload_ptr
 
-    def give(self):
+    def release(self):
         self.sample.delete()
 
     def reader_close(self):

@@ -35,7 +35,7 @@ static struct stage {
     } samples[SAMPLES];
 } * stage;
 
-void *kit_memory(size_t bytes)
+void *own_memory(size_t bytes)
 {
     void *memory = memory_own(bytes);
     if (!memory)
@@ -43,7 +43,7 @@ void *kit_memory(size_t bytes)
     return memory;
 }
 
-void *kit_shared_memory(size_t bytes)
+void *shared_memory(size_t bytes)
 {
     void *memory = memory_shared(bytes);
     if (!memory)
@@ -62,7 +62,7 @@ static void add(int64_t taken, int64_t read)
 
 static void write_frames(void)
 {
-    void *own = job.in_place ? NULL : kit_memory(job.bytes);
+    void *own = job.in_place ? NULL : own_memory(job.bytes);
     int64_t until = INT64_MAX;
     peer.writer_open(job.bytes);
     word_set(&stage->open, 1);
@@ -72,11 +72,11 @@ static void write_frames(void)
             until = clock_ns() + job.time;
         if (sequence >= WARM_UP + ENOUGH && clock_ns() >= until)
             atomic_store(&stage->last, last = sequence);
-        bytes_fill(job.in_place ? peer.lend() : own, job.bytes, sequence);
+        bytes_fill(job.in_place ? peer.loan() : own, job.bytes, sequence);
         if (!job.rate)
             spin_until(stage->read + GAP);
         int64_t start = clock_ns();
-        peer.hand(own);
+        peer.send(own);
         if (job.rate)
             continue;
         word_await(&stage->done, sequence); /* asleep: the peer may have threads that need the CPU */
@@ -95,7 +95,7 @@ static void read_frames(void)
     peer.reader_open(job.bytes);
     word_set(&stage->open, 2);
     for (uint32_t sequence = 1;; sequence++) {
-        const void *frame = peer.take();
+        const void *frame = peer.receive();
         int64_t taken = clock_ns();
         if (!bytes_check(frame, job.bytes, sequence))
             die("a frame is not what was written");
@@ -104,8 +104,8 @@ static void read_frames(void)
         if (job.rate && sequence > WARM_UP)
             add(stage->read - before, stage->read - before);
         before = stage->read;
-        if (peer.give)
-            peer.give();
+        if (peer.release)
+            peer.release();
         bool last = sequence == atomic_load(&stage->last); /* set before it was handed over */
         if (!job.rate || last)
             word_set(&stage->done, sequence);
@@ -178,7 +178,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s: BYTES are a multiple of 8, and some cannot do it in place\n", argv[0]);
         return 2;
     }
-    stage = kit_shared_memory(sizeof *stage);
+    stage = shared_memory(sizeof *stage);
     if (peer.prepare)
         peer.prepare(job.bytes);
     int code = play();

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * One job for every peer: a writer process hands frames to a reader process. A peer is one file
- * that fills in this table; peer.c has main(), starts the two processes, takes the times and prints
- * them.
+ * One job for every peer: a writer process sends frames to a reader process. A peer is one file
+ * that fills in this table; peer.c has main(), starts the two processes, measures and prints the
+ * times.
  *
  *     PEER BYTES copy|in-place handoff|rate SECONDS
  *
- * It works in the current folder, and leaves its sockets there. Exit status 77: this system lacks
- * what the peer needs, as said on standard error.
+ * It works in the current folder and leaves its sockets there. Exit status 77: this system lacks
+ * what the peer needs; standard error says what.
  */
 #ifndef BENCH_PEER_H
 #define BENCH_PEER_H
@@ -23,26 +23,26 @@ struct peer {
     /* Whether a frame can be made where the reader will find it. */
     bool in_place;
 
-    /* Before there are two processes; or NULL. */
+    /* Runs before the fork; or NULL. */
     void (*prepare)(size_t bytes);
 
-    /* The writer. With `own` hand() copies a frame from the program's memory; without it hands over
-     * what lend() gave, which is called once before. Both wait for the reader when it is behind. */
+    /* The writer. send() copies the frame at `own`; with NULL it sends the memory that loan() has just
+     * returned. Both wait for a reader that falls behind. */
     void (*writer_open)(size_t bytes);
-    void *(*lend)(void);
-    void (*hand)(const void *own);
-    void (*writer_close)(void); /* when the reader has read all; or NULL */
+    void *(*loan)(void);
+    void (*send)(const void *own);
+    void (*writer_close)(void); /* once the reader has read all; or NULL */
 
-    /* The reader. take() sleeps until it has the next frame; give() ends its use, or is NULL. */
+    /* The reader. receive() sleeps until the next frame; release() ends its use, or is NULL. */
     void (*reader_open)(size_t bytes);
-    const void *(*take)(void);
-    void (*give)(void);
+    const void *(*receive)(void);
+    void (*release)(void);
     void (*reader_close)(void); /* or NULL */
 };
 
 extern const struct peer peer;
 
-void *kit_memory(size_t bytes);        /* of the process's own, touched */
-void *kit_shared_memory(size_t bytes); /* for both, before the fork; zeroed and touched */
+void *own_memory(size_t bytes);        /* this process's own, touched */
+void *shared_memory(size_t bytes); /* for both, before the fork; zeroed and touched */
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The job of peer.c for peers that come as Python packages: the same arguments, the same two processes, the same output.
+"""The job of peer.c for peers that are Python packages: the same arguments, the same two processes, the same output.
 
 A peer is a class with the methods of peer.h's table. BENCH_BYTES names the library of bytes.c.
 """
@@ -30,15 +30,15 @@ class Peer:
 
     # the writer
     def writer_open(self): ...
-    def lend(self): ...  # the address of memory that the reader will find
-    def hand(self, own): ...  # a buffer to copy from, or None for what lend() gave
+    def loan(self): ...  # the address of memory that the reader will find
+    def send(self, own): ...  # a buffer to copy from, or None for what loan() returned
     def writer_close(self): ...
 
     # the reader
     def reader_open(self): ...
-    def take(self): ...  # what a program would read
+    def receive(self): ...  # what a program would read
     def address(self): ...  # of what was taken
-    def give(self): ...
+    def release(self): ...
     def reader_close(self): ...
 
 
@@ -66,13 +66,13 @@ def write(peer, job, stage, ready, done):
         last = sequence >= WARM_UP + ENOUGH and now() >= until
         if last:
             struct.pack_into("q", stage, LAST, sequence)
-        data.fill(peer.lend() if in_place else own, size, sequence)
+        data.fill(peer.loan() if in_place else own, size, sequence)
         if not rate:
             resume = struct.unpack_from("q", stage, READ)[0] + GAP
             while now() < resume:
                 pass
         start = now()
-        peer.hand(own)
+        peer.send(own)
         if rate:
             continue
         os.eventfd_read(done)
@@ -93,7 +93,7 @@ def read(peer, job, stage, ready, done):
     os.eventfd_write(ready[1], 1)
     while not last:
         sequence += 1
-        frame = peer.take()
+        frame = peer.receive()
         taken = now()
         if not data.check(peer.address(), size, sequence):
             raise ValueError("a frame is not what was written")
@@ -103,7 +103,7 @@ def read(peer, job, stage, ready, done):
         if rate and sequence > WARM_UP:
             samples.append([end - before, end - before])
         before = end
-        peer.give()
+        peer.release()
         last = sequence == struct.unpack_from("q", stage, LAST)[0]
         if not rate or last:
             os.eventfd_write(done, 1)
@@ -112,7 +112,7 @@ def read(peer, job, stage, ready, done):
 
 
 def start(act, half, *arguments):
-    """A process on one half of the CPUs, which prints its samples in the end."""
+    """Starts a process on one half of the CPUs, which prints its samples at the end."""
     pid = os.fork()
     if pid:
         return pid
@@ -139,7 +139,7 @@ def give_up(*_):
 
 
 def both(acts, seconds, *arguments):
-    """The two processes from start to end, and the end of this one."""
+    """Runs the two processes and ends this one with the first status that is not 0."""
     children = {start(act, half, *arguments) for half, act in enumerate(acts)}
     code = 0
     signal.signal(signal.SIGALRM, give_up)

@@ -8,15 +8,15 @@
 
 #include "ends.h"
 
-static int largest(void)
+static int max_pipe_size(void)
 {
-    int most = 0;
+    int size = 0;
     FILE *file = fopen("/proc/sys/fs/pipe-max-size", "r");
-    if (file && fscanf(file, "%d", &most) != 1)
-        most = 0;
+    if (file && fscanf(file, "%d", &size) != 1)
+        size = 0;
     if (file)
         fclose(file);
-    return most;
+    return size;
 }
 
 static void prepare(size_t bytes)
@@ -24,7 +24,7 @@ static void prepare(size_t bytes)
     (void)bytes;
     if (pipe(ends) != 0)
         die_errno("pipe");
-    fcntl(ends[1], F_SETPIPE_SZ, largest()); /* where this is refused it stays as it is */
+    fcntl(ends[1], F_SETPIPE_SZ, max_pipe_size()); /* may be refused */
 }
 
 const struct peer peer = ENDS_PEER;

@@ -60,29 +60,29 @@ static void reader_open(size_t bytes)
     map(fd);
 }
 
-static void *lend(void)
+static void *loan(void)
 {
     while (sem_wait(&head->free) != 0)
         continue;
     return slot();
 }
 
-static void hand(const void *own)
+static void send_frame(const void *own)
 {
     if (own)
-        memcpy(lend(), own, size);
+        memcpy(loan(), own, size);
     next++;
     sem_post(&head->filled);
 }
 
-static const void *take(void)
+static const void *receive_frame(void)
 {
     while (sem_wait(&head->filled) != 0)
         continue;
     return slot();
 }
 
-static void give(void)
+static void release_frame(void)
 {
     next++;
     sem_post(&head->free);
@@ -92,9 +92,9 @@ const struct peer peer = {
     .in_place = true,
     .prepare = prepare,
     .writer_open = writer_open,
-    .lend = lend,
-    .hand = hand,
+    .loan = loan,
+    .send = send_frame,
     .reader_open = reader_open,
-    .take = take,
-    .give = give,
+    .receive = receive_frame,
+    .release = release_frame,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sluice: send copies; begin, commit make the frame in its slot. Every frame in order, as the
- * others do; the reader spins for the usual 10 us before it sleeps.
+ * Sluice: `send` copies; begin and commit make the frame in its slot. Every frame in order, as with
+ * the other peers; the reader spins for the default 10 us before it sleeps.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -58,14 +58,14 @@ static void reader_open(size_t bytes)
     check(sluice_reader_open(&reader, &params));
 }
 
-static void *lend(void)
+static void *loan(void)
 {
     check(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame));
     check(sluice_frame_array(&frame, NULL, &array));
     return array.data;
 }
 
-static void hand(const void *own)
+static void send_frame(const void *own)
 {
     if (!own) {
         check(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
@@ -75,14 +75,14 @@ static void hand(const void *own)
     check(sluice_writer_send(writer, &array, 1, SLUICE_ON_CPU, NULL));
 }
 
-static const void *take(void)
+static const void *receive_frame(void)
 {
     check(sluice_reader_acquire(reader, SLUICE_ON_CPU, WAIT, &frame));
     check(sluice_frame_array(&frame, NULL, &array));
     return array.data;
 }
 
-static void give(void)
+static void release_frame(void)
 {
     check(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
 }
@@ -100,11 +100,11 @@ static void reader_close(void)
 const struct peer peer = {
     .in_place = true,
     .writer_open = writer_open,
-    .lend = lend,
-    .hand = hand,
+    .loan = loan,
+    .send = send_frame,
     .writer_close = writer_close,
     .reader_open = reader_open,
-    .take = take,
-    .give = give,
+    .receive = receive_frame,
+    .release = release_frame,
     .reader_close = reader_close,
 };

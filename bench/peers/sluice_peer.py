@@ -11,11 +11,11 @@ class Sluice(peer.Peer):
         os.environ["SLUICE_DIR"] = os.getcwd()
         self.writer = sluice.Writer("bench", shape=self.size, slots=peer.SLOTS, max_slots=peer.SLOTS, policy="wait", wait=30)
 
-    def lend(self):
+    def loan(self):
         self.frame = self.writer.frame()
         return self.frame[0].address
 
-    def hand(self, own):
+    def send(self, own):
         if own is None:
             self.frame.commit()
         else:
@@ -29,14 +29,14 @@ class Sluice(peer.Peer):
         os.environ["SLUICE_DIR"] = os.getcwd()
         self.reader = sluice.Reader("bench", mode="in_order")
 
-    def take(self):
+    def receive(self):
         self.frame = self.reader.next(timeout=30)
         return self.frame.view()
 
     def address(self):
         return self.frame[0].address
 
-    def give(self):
+    def release(self):
         self.frame.release()
 
     def reader_close(self):

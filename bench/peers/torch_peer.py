@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""PyTorch's own way to hand a CUDA tensor to another process: a queue of torch.multiprocessing.
+"""PyTorch's own way to send a CUDA tensor to another process: a queue of torch.multiprocessing.
 
     torch_peer.py BYTES copy|in-place handoff SECONDS
 
 The arguments and the output are those of peer.h, but the frame lies on the GPU, so bench/gpu/run has the row. The queue
-is a SimpleQueue, which has no thread of its own between put and get. The reader has the frame when get() has returned
-(`taken`) and its GPU's work on it has ended (`read`); it answers, and only then the writer makes the next one.
-Where BENCH_WAITS is set, it imports PyTorch, and begins when there is a line of stdin.
-copy: the frame is copied into a tensor of its own; in-place: it was made there, and the tensor is used again.
+is a SimpleQueue, which has no thread between put and get. The reader has the frame when get() has returned
+(`taken`) and when its GPU's work on it has ended (`read`). It answers, and then the writer makes the next frame.
+With BENCH_WAITS set, it imports PyTorch and waits for a line on stdin before it begins.
+copy: the frame is copied into a new tensor; in-place: it is made in a tensor that is used again.
 """
 import mmap
 import os
@@ -19,7 +19,7 @@ from peer import ENOUGH, LAST, READ, TAKEN, WARM_UP, now
 
 
 def find_gpu(torch):
-    """Not before the fork: CUDA would not start in the child."""
+    """Called after the fork: CUDA cannot start in a child of a process that uses it."""
     if not torch.cuda.is_available():
         raise ImportError("this PyTorch has no CUDA, or there is no GPU")
 
