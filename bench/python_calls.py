@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Of python/bench_gpu.py: calls in one process, each beside the floor that the frameworks themselves have."""
+"""For python/bench_gpu.py: calls in one process, each beside the floor that the frameworks themselves have."""
 import statistics
 
 from python_kit import DEVICE, NBYTES, SHAPE, note, now, with_goal
@@ -7,7 +7,7 @@ from rows import row
 
 
 class Timer:
-    """Sets of samples by name; the clock's own time is taken off."""
+    """Sets of samples by name, less the time of reading the clock."""
 
     def __init__(self, rounds):
         self.rounds, self.warm_up, self.sets = rounds, max(50, rounds // 20), {}
@@ -28,7 +28,7 @@ class Timer:
 
 
 def measure_floors(torch, timer):
-    """What the frameworks cost by themselves: names of the sets that were filled."""
+    """Measures the frameworks alone; returns the names of the sets that were filled."""
     try:
         import cupy
     except ImportError:
@@ -62,7 +62,7 @@ def measure_floors(torch, timer):
 
 
 def measure_reader(timer, writer, reader):
-    """A frame waits, ready; then what one call of the reader's takes, and what giving the frame back takes."""
+    """Measures one call of the reader with a frame ready, and then the release of the frame."""
     ways = {"next": None, "next_torch": lambda frame: frame.torch(), "next_view": lambda frame: frame.view()}
     for name, use in ways.items():
         for number in timer.turns():
@@ -93,7 +93,7 @@ def measure_reader(timer, writer, reader):
 
 
 def measure_writer(torch, timer, writer, stream):
-    """with writer.frame(): nothing, committed by the CPU; behind a stream; and with a tensor of the slot."""
+    """An empty `with writer.frame()`: committed by the CPU, on a stream, and with the slot's tensor."""
     for number in timer.turns():
         t0 = now()
         with writer.frame(timeout=5):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Of python/bench_gpu.py: what an asynchronous export takes of a program that is awake, as one is that computes its frames. Nothing of it
-has slept since the frame before, so its caches and its CPU's clock are as its own work has left them; python_links.py has the other case.
+"""For python/bench_gpu.py: an asynchronous export by a program that stays awake, like one that computes its frames. Its caches and its
+CPU's clock are as its own work left them; python_links.py measures programs that sleep.
 
-Each frame is taken by a reader of Sluice's in another process, which gives the GPU no work: that is idle at each call, as the exporter
-waits for its own copy outside of what is measured."""
+A reader in another process takes each frame and gives the GPU no work. The GPU is idle at each call, because the exporter waits for its
+own copy outside of the measured time."""
 import importlib
 import os
 import time
@@ -13,7 +13,7 @@ from python_kit import PATIENCE, PAUSE, note, now, stay_awake, with_goal
 from python_link_kit import LINK_BYTES, LINK_SHAPE, answer, exporter_of
 from rows import row
 
-STREAMS = [("default", 4000), ("own", None)]  # the stream that a program names, and the goal, ns: docs/benchmarks.md
+STREAMS = [("default", 4000), ("own", None)]  # the stream that a program passes, and the goal, ns: bench/README.md
 ASKED, DONE, WORDS = range(3)
 OVER = -1
 WARM = 10
@@ -28,7 +28,7 @@ def wait_for(is_so, each_turn=lambda: None):
 
 
 def export_frames(package, name, stream, words, said):
-    """The process that is measured: a frame whenever the word says so. Until then it spins."""
+    """The measured process: spins until a word requests a frame, then exports one."""
     try:
         export_each(importlib.import_module(package), name, stream, words, said)
     except Exception:
@@ -36,7 +36,7 @@ def export_frames(package, name, stream, words, said):
 
 
 def export_each(link, name, stream, words, said):
-    os.environ["CUDALINK_EXPORT_SYNC"] = "0"  # for the classes of before 1.5; of later ones it is the default
+    os.environ["CUDALINK_EXPORT_SYNC"] = "0"  # for the classes before 1.5; later ones have it as their default
     runtime = link.get_cuda_runtime()
     source = runtime.malloc(LINK_BYTES).value
     handle = runtime.create_stream().value if stream == "own" else 0

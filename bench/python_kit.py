@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What the benches of the Python package on a GPU share."""
+"""Shared by the benches of the Python package on a GPU."""
 import sys
 import time
 
 DEVICE = "cuda:0"
-PAUSE = 300_000  # ns: a receiver that sleeps is asleep by then
+PAUSE = 300_000  # ns, after which a sleeping receiver is asleep
 PATIENCE = 60
 SHAPE = (1080, 1920, 4)  # uint8
 NBYTES = 1080 * 1920 * 4
@@ -13,11 +13,11 @@ clock = time.monotonic_ns  # the same in both processes
 
 
 began = time.monotonic()
-at_notes = []  # what keeps the figures so far
+at_notes = []  # functions that save the figures measured so far
 
 
 def note(text):
-    """Something else is measured from here on."""
+    """Reports what is measured next."""
     for keep in at_notes:
         keep()
     print(f"bench_gpu: {time.monotonic() - began:5.1f} s: {text}", file=sys.stderr, flush=True)
@@ -33,7 +33,7 @@ def with_goal(each, limit=None, goal=None):
 
 
 def stay_awake(nanoseconds):
-    """As a program does that computes its next frame: a CPU that has slept is slow at first."""
+    """Spins, like a program that computes its next frame: a CPU that has slept is slow at first."""
     until = clock() + nanoseconds
     while clock() < until:
         pass

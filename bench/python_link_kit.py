@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""cuda-link's interface as the benches use it, of any release: sluice.cuda_link, cuda_link of 1.5 and later, and the classes of before."""
+"""One interface for all releases of cuda-link: sluice.cuda_link, cuda_link of 1.5 and later, and the older classes."""
 from python_kit import PATIENCE
 
 LINK_SHAPE = (1080, 1920, 4)  # float32: 31.6 MiB
@@ -7,16 +7,16 @@ LINK_BYTES = LINK_SHAPE[0] * LINK_SHAPE[1] * LINK_SHAPE[2] * 4
 
 
 def answer(queue):
-    """Of the other process."""
-    told = queue.get(timeout=PATIENCE)
-    if isinstance(told, Exception):
-        raise told
-    return told
+    """The other process's answer; raises the exception that it sent."""
+    found = queue.get(timeout=PATIENCE)
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 class _Exporter:
     def __init__(self, link, name, shape, dtype, policy):
-        self.frame, self.published = link.GpuFrame, link.FrameOutcome.PUBLISHED  # as programs import names
+        self.frame, self.published = link.GpuFrame, link.FrameOutcome.PUBLISHED  # looked up once, as by an import
         self.exporter = link.Exporter.open(link.FrameSpec(name, *shape, dtype), policy=policy and link.ExportPolicy(**policy))
 
     def export(self, address, size, stream=0):
@@ -29,7 +29,7 @@ class _Exporter:
 
 
 class _ClassExporter:
-    """Whether it blocks an environment variable says, which is the program's."""
+    """An environment variable of the program decides whether it blocks."""
 
     def __init__(self, link, name, shape, dtype):
         height, width, channels = shape
@@ -47,7 +47,7 @@ class _ClassExporter:
 
 
 def exporter_of(link, name, shape, dtype, policy=None):
-    """export(address, size, stream) raises unless the frame was published; close()."""
+    """An object with export(address, size, stream), which raises unless the frame was published, and close()."""
     return _Exporter(link, name, shape, dtype, policy) if hasattr(link, "Exporter") else _ClassExporter(link, name, shape, dtype)
 
 
@@ -77,5 +77,5 @@ class _ClassImporter:
 
 
 def importer_of(link, name, policy=None):
-    """caller(method): the call itself, and what makes of its answer a frame, or None; close()."""
+    """An object with close() and caller(method), which returns the bound method and a function from its result to the frame or None."""
     return _Importer(link, name, policy or {}) if hasattr(link, "Importer") else _ClassImporter(link, name)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Of python/bench_gpu.py: calls of sluice.cuda_link, and of cuda-link where it is, on frames that another process has exported. What
-needs no PyTorch is measured without it, too."""
+"""For python/bench_gpu.py: calls of sluice.cuda_link, and of cuda-link if it is installed, on frames that another process has exported.
+Calls that need no PyTorch are measured without it, too."""
 import importlib
 import importlib.util
 import multiprocessing
@@ -27,20 +27,20 @@ LINK_CALLS = [  # row, method, frames, the importer's policy, goal in ns; the ro
 ]
 FRAME_TIME = 1 / 60  # s that a program sleeps between two frames
 WASH = 256 << 20  # bytes: more than the caches of a CPU hold
-MOST_PAUSES = 40  # of such a call: each takes a tenth of a second
-WARM = 10  # calls that are not counted, and not paused before
+MOST_PAUSES = 40  # calls of a row with a pause: each takes a tenth of a second
+WARM = 10  # calls that are not counted, without a pause
 NEEDS = {"get_frame": "torch", "get_frame_cupy": "cupy", "get_frame_numpy": "numpy"}
 WORK = 0.002  # s that a program of pipelined copies works on each frame
 
 
 def resting(pause):
-    """What a process does before each call: None: it stays awake; "slept": it sleeps for a frame's time, as a program of 60 frames a
-    second does; "washed": then nothing of it is in any cache, too, as where other programs work meanwhile."""
+    """What a process does before each call. None: it stays awake; "slept": it sleeps for the time of a frame, like a program with 60 frames
+    a second; "washed": it then also reads enough memory to empty all caches, as other programs would."""
     if pause is None:
         return lambda: stay_awake(PAUSE)
     if pause == "slept":
         return lambda: time.sleep(FRAME_TIME)
-    wash = b"\1" * WASH  # written, so that it is memory
+    wash = b"\1" * WASH  # written, so that it has pages of its own
 
     def rest():
         time.sleep(FRAME_TIME)
@@ -49,7 +49,7 @@ def resting(pause):
 
 
 def export_frames(package, name, policy, pause, turns, done):
-    """The other process: a frame whenever it is asked for one, ready before it says so."""
+    """The other process: exports a frame on request, and answers once the frame is ready."""
     try:
         export_each(importlib.import_module(package), name, policy, pause and resting(pause), turns, done)
     except Exception:
@@ -57,7 +57,7 @@ def export_frames(package, name, policy, pause, turns, done):
 
 
 def export_each(link, name, policy, rest, turns, done):
-    os.environ["CUDALINK_EXPORT_SYNC"] = "1" if policy else "0"  # for the classes of before 1.5
+    os.environ["CUDALINK_EXPORT_SYNC"] = "1" if policy else "0"  # for the classes before 1.5
     runtime = link.get_cuda_runtime()
     source = runtime.malloc(LINK_BYTES).value
     exporter = exporter_of(link, name, LINK_SHAPE, "float32", policy)
@@ -108,7 +108,7 @@ def copy_by_driver():
 
 
 def take_frames(importer, method, rounds, turns, done, works, pause):
-    """Samples of a call that finds a frame waiting."""
+    """Samples of a call with a frame ready."""
     (call, frame_of), samples, rest, awake = importer.caller(method), [], resting(pause), resting(None)
     for number in range(-WARM, rounds):
         turns.put(1)
@@ -131,7 +131,7 @@ def take_frames(importer, method, rounds, turns, done, works, pause):
 
 
 def measure_link(context, package, label, rounds, pinned, has):
-    """Rows. `has`: which frameworks can be used here."""
+    """The rows. `has` names the frameworks that can be used here."""
     link = importlib.import_module(package)
     ours, params = label == "sluice.cuda_link", {"way": label, "bytes": LINK_BYTES}
     rows = []
@@ -164,7 +164,7 @@ def measure_link(context, package, label, rounds, pinned, has):
 
 
 def links(torch, rounds, report):
-    """`torch` None: without it, on what the driver sees."""
+    """With `torch` None it uses the GPU that the driver sees."""
     context = multiprocessing.get_context("spawn")
     pinned = measure_pinned(torch, rounds)
     report["rows"].append(row("py_gpu_floor_pinned_copy", {"bytes": LINK_BYTES}, pinned))
@@ -181,7 +181,7 @@ def links(torch, rounds, report):
         except Exception as error:
             note(f"FAILED {error}")
             why = {"bench": "py_gpu_link", "params": {"way": label}, "why": str(error)[-1000:]}
-            if package == "cuda_link":  # a peer's failure is no failure of ours
+            if package == "cuda_link":  # the other package failed, not ours
                 report["missing"].append({"rows": label, "why": why["why"]})
             else:
                 report["failed"].append(why)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Of python/bench_gpu.py: ways from one process to another. Each has a sender and a receiver, who take the same steps."""
+"""For python/bench_gpu.py: ways to send a tensor to another process. Each has a sender and a receiver with the same steps."""
 import ctypes
 import importlib
 import os
@@ -10,25 +10,25 @@ from python_kit import DEVICE, NBYTES, PATIENCE, PAUSE, SHAPE, clock, note, stay
 from python_link_kit import exporter_of, importer_of
 from rows import row
 
-NAP = 0.002  # s: a CPU that has slept so long is slow at first, and so is what it finds in its caches
+NAP = 0.002  # s of sleep, after which a CPU and its caches are slow at first
 
 
 class Way:
-    """`fill` is "before" what is measured, and done by then, or "within" it; the sender is "awake" before it, or "woken". With
-    `own` the sender works on a stream of its own, else on PyTorch's default one."""
+    """The fill ends "before" the measured time begins or is "within" it. The sender is "awake" before, or "woken" from sleep. With
+    `own` the sender works on a stream of its own, else on PyTorch's default stream."""
     way, wait, goal, ours = "", "asleep", None, True
 
     def __init__(self, context, number, fill="before", sender="awake", own=False):
         self.within, self.naps, self.own = fill == "within", sender == "woken", own
         if self.within or self.naps or own:
-            self.goal = None  # it is for the call alone
+            self.goal = None  # it is set for the default case only
         self.params = {"way": self.way, "wait": self.wait, "fill": fill, "sender": sender, "bytes": NBYTES}
         if own:
             self.params["stream"] = "own"
         self.open(context, number)
 
     def open(self, context, number):
-        """Before the other process is there."""
+        """Runs before the other process starts."""
 
     def sender(self, torch):
         self.tensor = torch.zeros(SHAPE, dtype=torch.uint8, device=DEVICE)
@@ -40,7 +40,7 @@ class Way:
         pass
 
     def tensor_of(self, got):
-        """After the clock was read."""
+        """The tensor of what get() returned. Runs after the clock was read."""
         return got
 
     def end_get(self):
@@ -92,7 +92,7 @@ class SluiceSpins(Sluice):
 
 
 class SluiceFrame(SluiceSpins):
-    """Until next() has returned: what is missing to SluiceSpins is torch()."""
+    """SluiceSpins without torch(): until next() has returned."""
     way, goal = "sluice, in place, the frame alone", None
 
     def get(self):
@@ -113,8 +113,8 @@ class SluiceSendSpins(SluiceSend):
 
 
 class TorchQueue(Way):
-    """torch.multiprocessing: the tensor's memory is shared, a handle goes through a pipe. The receiver's tensor is usable
-    as its stream was made to wait for the sender's."""
+    """torch.multiprocessing: the tensor's memory is shared and its handle goes through a pipe. The receiver's tensor is usable
+    at once because its stream waits for the sender's."""
     way = "torch.multiprocessing.Queue"
 
     def open(self, context, number):
@@ -138,7 +138,7 @@ class TorchSimpleQueue(TorchQueue):
 class CudaLink(Way):
     """cuda-link: a copy into a ring of buffers. The receiver spins on the number of the newest, then takes the frame."""
     way, wait, ours, package = "cuda-link", "spinning", False, "cuda_link"
-    NEWEST = 16  # where the segment has that number
+    NEWEST = 16  # offset of that number in the segment
 
     def open(self, context, number):
         importlib.import_module(self.package)
@@ -174,7 +174,7 @@ class CudaLink(Way):
         self.seen = self.word.value
         frame = self.frame_of(self.call())
         if frame is None:
-            raise RuntimeError("cuda-link gives no frame")
+            raise RuntimeError("cuda-link returned no frame")
         return frame
 
     def end(self):
@@ -182,26 +182,26 @@ class CudaLink(Way):
 
 
 class SluiceLink(CudaLink):
-    """The same program, which imports Sluice by that interface."""
+    """The same program with Sluice's module of that interface."""
     way, ours, package = "sluice.cuda_link", True, "sluice.cuda_link"
 
 
 class Word(Way):
-    """The least that there is: the driver writes a word behind the stream's work, by ctypes; the receiver spins on it in Python,
-    and has had the tensor all along."""
+    """The minimum: the driver writes a word after the stream's work, by ctypes, and the receiver spins on it in Python. The receiver has
+    the tensor from the start."""
     way, wait, ours = "a word by the driver", "spinning", False
     PAGE = 4096
 
     def open(self, context, number):
         self.tensors = context.SimpleQueue()
         self.memory = context.RawArray(ctypes.c_uint64, 2 * self.PAGE // 8)
-        self.at = -ctypes.addressof(self.memory) % self.PAGE // 8  # where a page begins, in either process
+        self.at = -ctypes.addressof(self.memory) % self.PAGE // 8  # where a page begins, in both processes
         self.count = 0
 
     def call(self, name, *arguments):
         code = getattr(self.driver, name)(*arguments)
         if code != 0:
-            raise RuntimeError(f"{name} said {code}")
+            raise RuntimeError(f"{name} returned {code}")
 
     def sender(self, torch):
         super().sender(torch)
@@ -216,13 +216,13 @@ class Word(Way):
         self.tensors.put(self.handed(torch))
 
     def handed(self, torch):
-        """What the receiver has all along."""
+        """The tensor that the receiver has from the start."""
         return self.tensor
 
     def put(self):
         self.count += 1
         if self.write(self.stream, self.word, self.count, 0) != 0:
-            raise RuntimeError("the driver writes no word")
+            raise RuntimeError("cuStreamWriteValue64 failed")
 
     def receiver(self, torch):
         self.tensor = self.tensors.get()
@@ -238,7 +238,7 @@ class Word(Way):
 
 
 class WordWakes(Word):
-    """The same for a receiver that sleeps: a semaphore wakes it, and then it looks at the word. The least of what sleeps."""
+    """The minimum with a receiver that sleeps: a semaphore wakes it, and it then spins on the word."""
     wait = "asleep"
 
     def open(self, context, number):
@@ -251,12 +251,12 @@ class WordWakes(Word):
 
     def get(self):
         if not self.bell.acquire(timeout=PATIENCE):
-            raise RuntimeError("nobody rings")
+            raise RuntimeError("the semaphore timed out")
         return super().get()
 
 
 class Copy(Word):
-    """The least that a send takes: the driver copies the tensor, and writes a word behind that."""
+    """The minimum of a send: the driver copies the tensor and then writes a word."""
     way = "a copy and a word by the driver"
 
     def handed(self, torch):
@@ -268,12 +268,12 @@ class Copy(Word):
 
     def put(self):
         if self.copy(*self.places, NBYTES, self.stream) != 0:
-            raise RuntimeError("the driver copies nothing")
+            raise RuntimeError("cuMemcpyDtoDAsync failed")
         super().put()
 
 
 class CopyWakes(WordWakes, Copy):
-    """That for a receiver that sleeps."""
+    """The minimum of a send to a receiver that sleeps."""
 
 
 WITHIN, WOKEN, OWN = {"fill": "within"}, {"sender": "woken"}, {"own": True}
@@ -281,11 +281,11 @@ WAYS = [*((each, {}) for each in (SluiceSpins, Sluice, SluiceSendSpins, SluiceSe
         *((each, WITHIN) for each in (SluiceSpins, Sluice, TorchSimpleQueue, TorchQueue)),
         *((each, WOKEN) for each in (SluiceSpins, Sluice, TorchSimpleQueue, TorchQueue)),
         *((each, OWN) for each in (SluiceSpins, SluiceSendSpins)),
-        (SluiceFrame, {}), (Word, {}), (WordWakes, {}), (Word, OWN), (Copy, {}), (CopyWakes, {}), (SluiceLink, {}), (CudaLink, {})]  # whose failure ends the others: it comes last
+        (SluiceFrame, {}), (Word, {}), (WordWakes, {}), (Word, OWN), (Copy, {}), (CopyWakes, {}), (SluiceLink, {}), (CudaLink, {})]  # last, because its failure ends the others
 
 
 def set_limits(rows):
-    """Beside each goal, what the driver alone takes from one Python process to another, whose receiver waits in the same way."""
+    """Sets the limit of each row with a goal: what the driver alone takes with a receiver that waits in the same way."""
     usable = [each for each in rows if each["bench"] == "py_gpu_put_to_usable"]
     for each in usable:
         bare = {**each["params"], "way": {Sluice.way: Word.way, SluiceSend.way: Copy.way}.get(each["params"]["way"])}
@@ -295,7 +295,7 @@ def set_limits(rows):
 
 
 def receive(ways, rounds, ready, results):
-    """The other process: all ways in turn, so that PyTorch is imported once."""
+    """The other process: does all ways in turn, so that PyTorch is imported once."""
     import torch
 
     torch.zeros(1, device=DEVICE)
@@ -351,7 +351,7 @@ def hand_over(torch, way, index, rounds, ready, results):
 def wait_for(ready, results, index):
     until = time.monotonic() + PATIENCE
     while ready.empty():
-        if time.monotonic() > until or (not results.empty() and ready.empty()):  # its results come behind its last answer
+        if time.monotonic() > until or (not results.empty() and ready.empty()):  # its results follow its last answer
             raise RuntimeError("the receiver does not answer" if results.empty() else results.get())
     if ready.get() != index:
         raise RuntimeError("another way's answer")
@@ -378,9 +378,9 @@ def handoffs(torch, rounds, report):
         except Exception as error:
             note(f"FAILED {error}")
             report["failed"].append({"bench": "py_gpu_put_to_usable", "params": way.params, "why": str(error)[-1000:]})
-            if not way.ours:  # a peer's failure is no failure of ours
+            if not way.ours:  # another system failed, not Sluice
                 report["missing"].append({"rows": way.way, "why": report["failed"].pop()["why"]})
-            break  # the receiver is elsewhere now
+            break  # the receiver is out of step now
     set_limits(report["rows"])
     process.terminate()
     process.join(10)

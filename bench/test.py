@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""bench/run, bench/gpu/run, bench/plot, bench/document and what is kept of them. usage: test.py ROOT BUILD
+"""Tests bench/run, bench/gpu/run, bench/plot, bench/document and the kept results. usage: test.py ROOT BUILD
 
-Times decide nothing here: the JSON is whole, each peer that is installed has its rows, the plots can be drawn.
+Times decide nothing here: the JSON is complete, each installed peer has its rows, and the plots can be drawn.
 """
 import json
 import os
@@ -43,7 +43,7 @@ def look_at(figures):
 
 
 def look_at_peers(figures):
-    """Each peer has all of its rows, beside the limit, or is among the missing."""
+    """Each peer has all of its rows, with their limits, or is listed as missing."""
     missing = {each["peer"] for each in figures["missing"]}
     there = {(row["bench"], *row["params"].values()): row for row in figures["rows"] if "/" in row["bench"]}
     sizes = {key[1] for key in there if key[0] == "handoff/bare"}
@@ -62,7 +62,7 @@ def look_at_peers(figures):
 
 
 def draw(root, figures, folder):
-    """The plots' files; or why there are none, and whether that may be."""
+    """The files of the plots, and why there are none if matplotlib is missing."""
     done = subprocess.run([root / "bench/plot", "--into", folder, figures], capture_output=True, text=True)
     if "no matplotlib" in done.stderr:
         return {}, done.stderr.strip()
@@ -91,7 +91,7 @@ GPU_ROWS = ("gpu_handoff_cpu", "gpu_handoff_launch", "gpu_send", "gpu_acquire", 
 
 
 def gpu_run(root, build, folder, *more, **environment):
-    """A look whether both programs do their jobs; on the tests' driver, which is no GPU."""
+    """Runs both programs on the tests' fake driver, without a GPU."""
     output = folder / "gpu.json"
     output.unlink(missing_ok=True)
     only = [word for row in GPU_ROWS for word in ("--only", row)]
@@ -129,7 +129,7 @@ def look_at_soak(row):
 
 
 def look_at_tables(root, figures):
-    """The documents' tables can be made of it. They would be others than what is kept."""
+    """The documents' tables can be made of these figures, and differ from those of the kept ones."""
     done = subprocess.run([root / "bench/document", "--check", figures], capture_output=True, text=True)
     return [] if done.returncode == 1 and "benchmarks.md" in done.stderr and "Traceback" not in done.stderr else [done.stderr]
 
@@ -152,7 +152,7 @@ def main():
     for kept in sorted((root / "bench/results").glob("*.json")):
         figures = json.loads(kept.read_text())
         if kept.name.startswith("soak-"):
-            continue  # what was seen in runs of tests, not figures to compare
+            continue  # records of test runs, not figures to compare
         lint.check(f"{kept.name} is whole", look_at(figures))
         lint.check(f"{kept.name} has one row a line", [] if kept.read_text() == rows.text(figures) else ["bench/rows.py writes other lines"])
         if kept.name.startswith("host-"):

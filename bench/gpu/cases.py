@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What bench/gpu/run measures: each case is a job of gpu-sluice, one of gpu-limit, and the rows that come of them."""
+"""What bench/gpu/run measures: each case is a job of gpu-sluice, a job of gpu-limit, and the rows made of their samples."""
 import typing
 
 SIZES = {"512x512": (512, 512), "1080p": (1920, 1080), "4K": (3840, 2160), "8K": (7680, 4320)}
@@ -10,7 +10,7 @@ US = 1000
 
 
 class Out(typing.NamedTuple):
-    """One row: the set of samples of each program, and the goal in ns, which may know the limit."""
+    """One row: the set of samples of each program, and a function from the limit to the goal in ns."""
     bench: str
     ours: str | None
     bare: str | None
@@ -22,7 +22,7 @@ class Case(typing.NamedTuple):
     ours: str | None  # a line for gpu-sluice
     bare: str | None  # and for gpu-limit
     outs: tuple[Out, ...]
-    turns: int | None = None  # None: as usual
+    turns: int | None = None  # None: bench/gpu/run's default
     seconds: float | None = None
 
     @property
@@ -61,14 +61,14 @@ FULL = frame("1080p", "float32")
 KINDS = (("512x512", "uint8"), ("1080p", "uint8"), ("1080p", "float32"), ("4K", "float32"), ("8K", "float32"))
 
 
-OFTEN = 7  # turns of calls that take less than a us: what a process happens to have where in its caches says much, and stays for a turn
-BY_GRAPH = " graph=1"  # Sluice's writers usually send so
+OFTEN = 7  # turns of calls that take less than a us: they depend on what lies where in the caches, which stays the same in a turn
+BY_GRAPH = " graph=1"  # Sluice's default for sends
 
 
 # ---- families ----
 
 def commits():
-    """Readers that are there and do nothing; and such as wait ahead for each frame, which takes a word more for each of them."""
+    """With readers that do nothing, and with readers that wait ahead for each frame, which costs one more word for each."""
     goals = {(1, False): 1000, (16, False): 1100, (16, True): 2000}
     for readers in READERS:
         for ahead in (False, True):
@@ -81,7 +81,7 @@ def commits():
             yield Case({"readers": readers}, job("acquire", until=1, ahead=1, gated=1, readers=readers, **SMALL),
                        job("crowd", ops=1 + readers, readers=readers),
                        (Out("gpu_commit_ahead", "commit", "call", at_most(2000) if readers == 16 else None),),
-                       *((1, 1.5) if readers == 16 else ()))  # 17 processes share the GPU in turns: each round takes long
+                       *((1, 1.5) if readers == 16 else ()))  # 17 processes share the GPU in time slices: each round takes long
 
 
 def handoffs(mps):
@@ -98,7 +98,7 @@ def handoffs(mps):
         launch = job("handoff", until=1, busy=mask, **SMALL)
         yield Case(params, launch, launch, (Out("gpu_handoff_launch", "seen", "seen"),))
         parked = ahead + " gated=1"
-        if mps:  # where Sluice lets no stream wait ahead
+        if mps:  # Sluice lets no stream wait ahead
             yield Case(params, None, parked, (Out("gpu_limit_handoff_parked", None, "seen"),))
         else:
             yield Case(params, parked, parked, (Out("gpu_handoff_parked", "seen", "seen"),))
@@ -108,7 +108,7 @@ def handoffs(mps):
 
 
 def graphs():
-    """Sends as graphs, as they usually are, beside the same graph bare, and call by call. Elsewhere they are beside the plain limit."""
+    """Sends as graphs beside the same graph bare, and call by call. In the other families graphs are compared with single calls."""
     for size, kind in (("512x512", "uint8"), ("1080p", "float32")):
         line = job("handoff", **{"from": FROM["device"]}, **frame(size, kind))
         params = {"busy": "none", "mps": False, "from": "device", "graph": True, **frame_params(size, kind)}
@@ -121,8 +121,8 @@ def graphs():
 
 
 def cuda_link():
-    """The same by cuda-link's protocol, beside a copy and an event that is asked for. Exports as cuda-link calls them: asynchronous
-    and blocking; with graphs the copy is one."""
+    """The same by cuda-link's protocol, beside a copy and an event that is queried: asynchronous and blocking exports, with and
+    without graphs."""
     for size, kind in ((size, kind) for size in ("512x512", "1080p", "4K") for kind in ("uint8", "float32")):
         for blocking in (False, True):
             for graph in (False, True):
@@ -152,8 +152,8 @@ def sends():
 
 
 def acquires():
-    """In a process that has waited for another one's frames, as the bare calls are too. Without a goal: the bare write alone, again
-    and again in one process, which has all that it takes in its caches; and the wait and the write in two calls."""
+    """In a process that has waited for another's frames, like the bare calls. Rows without a goal: the bare write repeated in one
+    process, with everything in its caches; and the wait and the write in two calls."""
     both = over_limit(400)
     yield Case({"mode": "newest", "ahead": False}, job("acquire", until=1, **SMALL), job("answers"),
                (Out("gpu_acquire", "acquire", None, at_most(300)), Out("gpu_acquire_release", "both", "call", both)), OFTEN)
@@ -172,11 +172,11 @@ def fetches():
     for size, kind in KINDS:
         line = job("fetch", **frame(size, kind))
         yield Case(frame_params(size, kind), line, line, (Out("gpu_fetch", "call", "call", share_of_speed(0.97)),),
-                   *((1, 0.3) if size in ("4K", "8K") else ()))  # to have their memory pinned takes longer than a turn
+                   *((1, 0.3) if size in ("4K", "8K") else ()))  # pinning their memory takes longer than a turn
 
 
 def pipelines(copy_ns):
-    """The CPU works on each frame for less, as long, or longer than a copy takes."""
+    """The CPU works on each frame for half, one and two times as long as a copy takes."""
     for share in (0.5, 1, 2):
         work = int(copy_ns * share)
         line = job("pipeline", work=work, **FULL)
@@ -202,7 +202,7 @@ def driver_calls():
 
 
 def orders():
-    """What the order of words, and of calls, is worth: to a stream that waits for another process's word, and to sends."""
+    """How the order of words and of calls matters to a stream that waits for another process's word, and to sends."""
     ahead = job("handoff", until=1, ahead=1)
     late = {"waits": "once it is on its way"}
     for params, numbers in (({"word": "host", "words": 2, "waits for": "the first"}, "ops=2 first=1"),
@@ -243,7 +243,7 @@ def sleepers():
 
 
 def far():
-    """The reader's GPU is another one than the channel's, and reaches its memory."""
+    """With a reader on another GPU, which can reach the memory of the channel's GPU."""
     params = {"busy": "none", "mps": False, "reader": "another GPU"}
     ahead = job("handoff", until=1, ahead=1, far=1, **SMALL)
     yield Case({**params, "word": "host"}, ahead, ahead, (Out("gpu_handoff_gpu", "seen", "seen", over_limit(700)),))
@@ -255,8 +255,8 @@ def far():
         yield Case(frame_params(size, kind), line + " staged=1", line, (Out("gpu_far_acquire", "call", "call"),))
 
 
-# What a soak may grow by between its first tenth and its end. A process may touch some pages for the first time that late;
-# a byte lost with each frame would be some MiB in a minute. All that a GPU's memory is taken for is made in the first tenth.
+# Allowed growth between the first tenth of a soak and its end. A process may touch some pages for the first time that late, but a leak
+# of one byte a frame is several MiB in a minute. All GPU memory is allocated in the first tenth.
 MOST_GROWTH = {"fd_growth": 0, "memory_growth_bytes": 1 << 20, "gpu_memory_growth_bytes": 0}
 
 
@@ -270,7 +270,7 @@ def soak(seconds):
 
 
 def plain(copy_ns):
-    """In the order in which they are measured: those with many processes last, as these stay."""
+    """In the order of measuring. Cases with many processes come last, because the processes stay."""
     for family in (handoffs(False), sends(), graphs(), cuda_link(), batches(), orders(), driver_calls(), acquires(), fetches(), pipelines(copy_ns), sleepers(), parked(),
                    commits(), many_readers()):
         yield from family

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The goals that Sluice has on a GPU, and the rows that show whether it meets them: what bench/document puts first, and
-dev/gpu-check last. A goal's first row is the one it was set for; the others are the same by other sizes, under load, under MPS."""
+"""Sluice's goals on a GPU, and the rows that show whether it meets them: for docs/benchmarks.md and the end of dev/gpu-check. A goal is
+set for its first row; its other rows are the same with other sizes, under load or under MPS."""
 import typing
 
 from table import duration, said
@@ -13,8 +13,8 @@ AWAKE = {"fill": "before", "sender": "awake"}
 class Goal(typing.NamedTuple):
     what: str
     bench: str
-    first: dict  # params of the row that the goal was set for
-    all: dict  # and of all rows that count
+    first: dict  # params of the row that the goal is set for
+    all: dict  # params that all of its rows have
 
 
 def only(what, bench, **params):
@@ -25,9 +25,9 @@ CHANNELS = (
     only("commit in place, CPU", "gpu_commit", readers=1, ahead=False),
     only("- 16 readers", "gpu_commit", readers=16, ahead=False),
     only("- 16 readers, all ahead, at rest", "gpu_commit", readers=16, ahead=True),
-    only("- 16 readers that all take it ahead", "gpu_commit_ahead", readers=16),
+    only("- 16 readers that all acquire it ahead", "gpu_commit_ahead", readers=16),
     Goal("commit until another process's CPU sees it ready", "gpu_handoff_cpu", PLAIN, {}),
-    Goal("commit until another process's stream is let go, ahead", "gpu_handoff_gpu", {**PLAIN, "word": "device"}, {}),
+    Goal("commit until another process's stream continues, ahead", "gpu_handoff_gpu", {**PLAIN, "word": "device"}, {}),
     Goal("send 1080p RGBA float32 until it is seen ready", "gpu_send", {**PLAIN, **FULL, "from": "device", "graph": None}, {"graph": None}),
     Goal("- beside the bare graph", "gpu_send", {**PLAIN, **FULL, "from": "device", "graph": True}, {"graph": True}),
     Goal("- call by call", "gpu_send", {**PLAIN, **FULL, "from": "device", "graph": False}, {"graph": False}),
@@ -40,11 +40,11 @@ CHANNELS = (
     only("a CPU reader asleep in acquire until it is awake", "gpu_sleeping", **{"in": "acquire"}),
     only("- asleep in poll", "gpu_sleeping", **{"in": "poll"}),
 )
-# Without a goal: what the driver alone takes for the same, where the limit that a goal knows is of less.
+# Rows without a goal: what the driver alone takes for all that Sluice must do, where the limit does less.
 BESIDE = {
-    "commit until another process's stream is let go, ahead": (
-        only("- bare: a wait that is queued once the word is on its way", "gpu_limit_order", word="device", words=None, gives=None),
-        only("- bare: in host memory, where a CPU could free who waits", "gpu_limit_handoff_gpu", **PLAIN)),
+    "commit until another process's stream continues, ahead": (
+        only("- bare: a wait that is queued after the word", "gpu_limit_order", word="device", words=None, gives=None),
+        only("- bare: a word in host memory, with which a CPU could end the wait", "gpu_limit_handoff_gpu", **PLAIN)),
     "acquire and release on a stream, CPU": (
         only("- bare: again and again in one process", "gpu_limit_acquire_release", ahead=False, processes=1),),
     "- ahead": (only("- bare: the wait and the write in two calls", "gpu_limit_acquire_release", ahead=True),),
@@ -80,7 +80,7 @@ PYTHON = (
 
 
 def rows_of(figures, bench, params):
-    """None stands for a param that the row has not."""
+    """The value None stands for a param that the row does not have."""
     return [row for row in figures.get("rows", ()) if row["bench"] == bench and all(row["params"].get(key) == value for key, value in params.items())]
 
 
@@ -95,12 +95,12 @@ def missed_by(row):
 
 
 def params_of(row):
-    """In which a row differs from others of its goal."""
+    """The params in which a row differs from other rows of its goal."""
     return ", ".join(f"{key} {said(value)}" for key, value in row["params"].items() if key == "graph" or key != "bytes" and value is not False)
 
 
 def a_miss(row):
-    """In one line."""
+    """A missed goal in one line."""
     limit = row.get("limit_p50_ns")
     bare = "" if limit is None else f"; the bare limit is {duration(limit)}" + (", over the goal by itself" if limit > row["goal_ns"] else "")
     return f"MISSED {row['bench']} ({params_of(row)}): {duration(row['p50_ns'])}, goal {duration(row['goal_ns'])}{bare}"
@@ -113,7 +113,7 @@ def verdict(row, judged):
 
 
 def print_goals(figures, out):
-    """Each goal beside the row that it was set for, and how many of all its rows meet it; then a line for each miss."""
+    """Prints each goal with its first row and how many of its rows meet it, then a line for each miss."""
     def line(what, row, word):
         times = (duration(row.get(key)) for key in ("p50_ns", "limit_p50_ns", "goal_ns"))
         print("{:66}{:>9} {:>9} {:>9}  {}".format(what, *times, word).rstrip(), file=out)

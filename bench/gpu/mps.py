@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""NVIDIA's multi-process service, for a while and for nobody else: its pipes lie in a folder of our own."""
+"""NVIDIA's Multi-Process Service, started for one run, with its pipes in a folder that no other program uses."""
 import contextlib
 import os
 import pathlib
@@ -17,7 +17,7 @@ class Unavailable(Exception):
 
 
 class Mps:
-    """With it: the environment under which programs are its clients."""
+    """A context in which programs with the environment `settings` are clients of the service."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -33,7 +33,7 @@ class Mps:
 
     def __enter__(self):
         if not shutil.which(CONTROL):
-            raise Unavailable(f"there is no {CONTROL} here")
+            raise Unavailable(f"{CONTROL} is not installed")
         for name in ("pipe", "log"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         try:
@@ -46,23 +46,23 @@ class Mps:
         return self
 
     def has_clients(self):
-        """Whether a server runs, and so whether the programs have come to it."""
+        """True if a server runs, which it does once programs have connected."""
         return any(line.strip().isdigit() for line in self.ask("get_server_list").splitlines())
 
-    def last_words(self):
+    def last_log_line(self):
         log = self.folder / "log" / "control.log"
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-        return lines[-1] if lines else "no word of it"
+        return lines[-1] if lines else "its log is empty"
 
     def ended(self, limit):
-        """It takes this file away when it ends; its socket stays."""
+        """Waits until the service ends; it then removes its PID file."""
         until = time.monotonic() + limit
         while time.monotonic() < until and (self.folder / "pipe" / PID_FILE).exists():
             time.sleep(0.1)
         return not (self.folder / "pipe" / PID_FILE).exists()
 
     def kill(self):
-        """It, and its server, which a client that hangs may keep."""
+        """Kills the service and its server, which a hanging client may keep alive."""
         with contextlib.suppress(OSError, ValueError):
             pid = int((self.folder / "pipe" / PID_FILE).read_text())
             children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -73,4 +73,4 @@ class Mps:
         self.ask("quit", 5)
         if not self.ended(5):
             self.kill()
-        time.sleep(0.5)  # its server leaves the GPU
+        time.sleep(0.5)  # until its server has left the GPU

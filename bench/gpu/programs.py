@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""gpu-limit and gpu-sluice, kept running: a GPU's context takes longer to make than a job."""
+"""gpu-limit and gpu-sluice, kept running because a GPU's context takes longer to make than a job."""
 import json
 import select
 import subprocess
 
 
 class Missing(Exception):
-    """There is no GPU, and why."""
+    """There is no GPU; the text says why."""
 
 
 class Failed(Exception):
-    """The job could not be done, and why."""
+    """A job failed; the text says why."""
 
 
 class Program:
@@ -25,12 +25,12 @@ class Program:
             raise Missing(f"{self.path.name} was not built") from None
 
     def answer(self, limit):
-        """A line; the empty one if it ended, or does not come."""
+        """A line; empty if the program ended or the time is over."""
         ready, _, _ = select.select([self.process.stdout], [], [], limit)
         return self.process.stdout.readline() if ready else ""
 
     def do(self, line, seconds):
-        """The sets and the values of one job."""
+        """Does one job and returns its sets and values."""
         if not self.process:
             self.start()
         self.process.stdin.write(f"{line} ns={int(seconds * 1e9)}\n")
@@ -47,7 +47,7 @@ class Program:
         return answer["sets"], answer["values"]
 
     def end(self):
-        """Its processes end with it: stop() waits for them."""
+        """Asks the program to end; stop() waits for it."""
         if self.process:
             self.process.stdin.close()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rows with limits and goals, as a table for people. Also for dev/gpu-check."""
+"""Prints rows with limits and goals as a table. Also for dev/gpu-check."""
 
 HIDDEN = {"bytes"}
 RANKS = ("p50_ns", "p95_ns", "p99_ns", "p999_ns")

@@ -28,7 +28,7 @@ class Service:
             mps = self.stack.enter_context(Mps(folder))
             self.environment = mps.settings
             if not self.has_client():
-                raise Unavailable(f"programs do not reach its server: {mps.last_words()}")
+                raise Unavailable(f"programs do not reach its server: {mps.last_log_line()}")
         except Unavailable as why:
             self.why_not = str(why)
         return self

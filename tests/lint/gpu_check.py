@@ -224,7 +224,7 @@ def under_mps():
         problems = []
         try:
             os.environ["PATH"] = folder
-            problems += differs([each.skipped for each in found(service, sees(True))], [{"m.x": "there is no nvidia-cuda-mps-control here"}])
+            problems += differs([each.skipped for each in found(service, sees(True))], [{"m.x": "nvidia-cuda-mps-control is not installed"}])
             os.environ["PATH"] = f"{folder}:{before}"
             for name, text in (("nvidia-cuda-mps-control", CONTROL), ("sluice", DOCTOR)):
                 (pathlib.Path(folder) / name).write_text(text)
