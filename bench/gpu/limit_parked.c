@@ -5,7 +5,7 @@
 #include "driver.h"
 #include "limit.h"
 #include "rounds.h"
-#include "unrelated.h"
+#include "other_streams.h"
 
 #define MOST 16
 
@@ -14,19 +14,19 @@ static void park_and_look(int count)
     struct cu_stream *parked[MOST];
     for (int i = 0; i < count; i++)
         parked[i] = gpu_stream();
-    unrelated_open();
+    other_streams_open();
     meet();
     busy_begin(1);
     int64_t until = clock_ns() + job->ns;
     for (uint32_t turn = 1; turn == 1 || clock_ns() < until; turn++) {
         for (int i = 0; i < count; i++)
             CU(StreamWaitValue64, parked[i], word_address(WORD_GATE), turn, 0);
-        unrelated_measure();
+        other_streams_measure();
         atomic_store(word(WORD_GATE), turn);
-        unrelated_settle();
+        other_streams_settle();
     }
     busy_end();
-    unrelated_close();
+    other_streams_close();
     for (int i = 0; i < count; i++) {
         CU(StreamSynchronize, parked[i]);
         CU(StreamDestroy, parked[i]);

@@ -5,7 +5,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "asleep.h"
+#include "sleeping.h"
 #include "driver.h"
 #include "limit.h"
 #include "rounds.h"
@@ -36,5 +36,5 @@ static void take(uint32_t round)
 void limit_sleeping(int index)
 {
     static const struct sleeper bare = { nothing, hand, nothing, reader_open, take, nothing };
-    asleep(&bare, index);
+    measure_sleeping(&bare, index);
 }

@@ -4,7 +4,7 @@
  * allows: what this does to the other streams of the process.
  */
 #include "channel.h"
-#include "unrelated.h"
+#include "other_streams.h"
 
 #define MOST 8
 
@@ -50,7 +50,7 @@ static void unpark(int parked, int count)
     }
     for (int i = 0; i < parked; i++)
         CU(StreamSynchronize, channel_native(streams[i]));
-    unrelated_settle();
+    other_streams_settle();
 }
 
 static int take_frames(int count)
@@ -62,7 +62,7 @@ static int take_frames(int count)
         word_await_spinning(&stage->lanes[0].got, turn);
         int parked = park(count);
         most = parked > most ? parked : most;
-        unrelated_measure();
+        other_streams_measure();
         atomic_store(word(WORD_GATE), turn);
         unpark(parked, count);
         last = atomic_load(&stage->last) == turn;
@@ -81,7 +81,7 @@ void sluice_parked(int index)
     if (index > 0) {
         for (int i = 0; i < count; i++)
             streams[i] = channel_stream();
-        unrelated_open();
+        other_streams_open();
     }
     meet();
     busy_begin(index);
@@ -92,6 +92,6 @@ void sluice_parked(int index)
     busy_end();
     meet();
     if (index > 0)
-        unrelated_close();
+        other_streams_close();
     channel_close();
 }

@@ -5,7 +5,7 @@
  */
 #include <poll.h>
 
-#include "asleep.h"
+#include "sleeping.h"
 #include "channel.h"
 
 static struct sluice_frame frame;
@@ -51,5 +51,5 @@ void sluice_sleeping(int index)
 {
     static const struct sleeper sluice = { writer_open, hand, channel_close,
                                            reader_open, take, channel_close };
-    asleep(&sluice, index);
+    measure_sleeping(&sluice, index);
 }

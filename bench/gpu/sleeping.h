@@ -3,8 +3,8 @@
  * A reader's CPU sleeps while the writer's GPU still works on a committed frame. The writer's CPU sees
  * by a word when that work has ended; the sample is the time from then until the reader is awake.
  */
-#ifndef BENCH_GPU_ASLEEP_H
-#define BENCH_GPU_ASLEEP_H
+#ifndef BENCH_GPU_SLEEPING_H
+#define BENCH_GPU_SLEEPING_H
 
 #include "stage.h"
 
@@ -23,6 +23,6 @@ struct sleeper {
     void (*reader_close)(void);
 };
 
-void asleep(const struct sleeper *sleeper, int index);
+void measure_sleeping(const struct sleeper *sleeper, int index);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "asleep.h"
+#include "sleeping.h"
 
 #include <sys/resource.h>
 
@@ -87,7 +87,7 @@ static void read_all(const struct sleeper *sleeper, int index)
     sleeper->reader_close();
 }
 
-void asleep(const struct sleeper *sleeper, int index)
+void measure_sleeping(const struct sleeper *sleeper, int index)
 {
     if (index == 0)
         write_all(sleeper);
