@@ -9,7 +9,7 @@ import os
 import time
 import traceback
 
-from python_kit import PATIENCE, PAUSE, note, now, stay_awake, with_goal
+from python_kit import TIMEOUT, PAUSE, note, now, stay_awake, with_goal
 from python_link_kit import LINK_BYTES, LINK_SHAPE, answer, exporter_of
 from rows import row
 
@@ -20,7 +20,7 @@ WARM = 10
 
 
 def wait_for(is_so, each_turn=lambda: None):
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while not is_so():
         if time.monotonic() > until:
             raise RuntimeError("the other process does not answer")
@@ -66,7 +66,7 @@ def take_frames(reader, rounds, words, said):
     for number in range(1, WARM + rounds + 1):
         words[ASKED] = number
         wait_for(is_done, lambda: time.sleep(PAUSE / 1e9))
-        with reader.next(timeout=PATIENCE):
+        with reader.next(timeout=TIMEOUT):
             pass
 
 
@@ -88,7 +88,7 @@ def measure_exports(context, package, label, rounds):
         finally:
             words[ASKED] = OVER
         took = answer(said)
-        process.join(PATIENCE)
+        process.join(TIMEOUT)
         params = {"way": label, "bytes": LINK_BYTES, "stream": stream}
         rows.append(with_goal(row("py_gpu_link_export_awake", params, took[WARM:]), goal=goal if package != "cuda_link" else None))
     return rows

@@ -5,7 +5,7 @@ import time
 
 DEVICE = "cuda:0"
 PAUSE = 300_000  # ns, after which a sleeping receiver is asleep
-PATIENCE = 60
+TIMEOUT = 60
 SHAPE = (1080, 1920, 4)  # uint8
 NBYTES = 1080 * 1920 * 4
 now = time.perf_counter_ns

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """One interface for all releases of cuda-link: sluice.cuda_link, cuda_link of 1.5 and later, and the older classes."""
-from python_kit import PATIENCE
+from python_kit import TIMEOUT
 
 LINK_SHAPE = (1080, 1920, 4)  # float32: 31.6 MiB
 LINK_BYTES = LINK_SHAPE[0] * LINK_SHAPE[1] * LINK_SHAPE[2] * 4
@@ -8,7 +8,7 @@ LINK_BYTES = LINK_SHAPE[0] * LINK_SHAPE[1] * LINK_SHAPE[2] * 4
 
 def answer(queue):
     """The other process's answer; raises the exception that it sent."""
-    found = queue.get(timeout=PATIENCE)
+    found = queue.get(timeout=TIMEOUT)
     if isinstance(found, Exception):
         raise found
     return found

@@ -10,7 +10,7 @@ import time
 import traceback
 
 from python_exports import measure_exports
-from python_kit import DEVICE, PATIENCE, PAUSE, note, now, stay_awake, with_goal
+from python_kit import DEVICE, TIMEOUT, PAUSE, note, now, stay_awake, with_goal
 from python_link_kit import LINK_BYTES, LINK_SHAPE, answer, exporter_of, importer_of
 from rows import row
 
@@ -114,7 +114,7 @@ def take_frames(importer, method, rounds, turns, done, works, pause):
         turns.put(1)
         answer(done)
         rest() if number >= 0 else awake()
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while True:
             before = now()
             result = call()
@@ -154,7 +154,7 @@ def measure_link(context, package, label, rounds, pinned, has):
                 importer.close()
             turns.put(0)
         exported = answer(done)
-        process.join(PATIENCE)
+        process.join(TIMEOUT)
         limit = pinned if kind == "copied" else None
         goal = (int(pinned / 0.97) if kind == "copied" and not policy else goal) if ours else None
         rows.append(with_goal(row(f"py_gpu_link_{name}", params, samples), limit, goal))

@@ -6,7 +6,7 @@ import os
 import time
 import traceback
 
-from python_kit import DEVICE, NBYTES, PATIENCE, PAUSE, SHAPE, clock, note, stay_awake, with_goal
+from python_kit import DEVICE, NBYTES, TIMEOUT, PAUSE, SHAPE, clock, note, stay_awake, with_goal
 from python_link_kit import exporter_of, importer_of
 from rows import row
 
@@ -74,10 +74,10 @@ class Sluice(Way):
 
     def receiver(self, torch):
         import sluice
-        self.reader = sluice.Reader(self.name, wait=PATIENCE, spin=self.spin)
+        self.reader = sluice.Reader(self.name, wait=TIMEOUT, spin=self.spin)
 
     def get(self):
-        self.frame = self.reader.next(timeout=PATIENCE)
+        self.frame = self.reader.next(timeout=TIMEOUT)
         return self.frame.torch()
 
     def end_get(self):
@@ -96,7 +96,7 @@ class SluiceFrame(SluiceSpins):
     way, goal = "sluice, in place, the frame alone", None
 
     def get(self):
-        self.frame = self.reader.next(timeout=PATIENCE)
+        self.frame = self.reader.next(timeout=TIMEOUT)
         return self.frame
 
     def tensor_of(self, got):
@@ -153,7 +153,7 @@ class CudaLink(Way):
 
     def receiver(self, torch):
         from multiprocessing import shared_memory
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while True:
             try:
                 self.segment = shared_memory.SharedMemory(name=self.name)
@@ -250,7 +250,7 @@ class WordWakes(Word):
         self.bell.release()
 
     def get(self):
-        if not self.bell.acquire(timeout=PATIENCE):
+        if not self.bell.acquire(timeout=TIMEOUT):
             raise RuntimeError("the semaphore timed out")
         return super().get()
 
@@ -341,7 +341,7 @@ def hand_over(torch, way, index, rounds, ready, results):
         began.append(before)
         calls_of_put.append(after - before)
         wait_for(ready, results, index)
-    taken = results.get(timeout=PATIENCE)
+    taken = results.get(timeout=TIMEOUT)
     if isinstance(taken, str):
         raise RuntimeError(taken)
     skip = rounds // 10
@@ -349,7 +349,7 @@ def hand_over(torch, way, index, rounds, ready, results):
 
 
 def wait_for(ready, results, index):
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while ready.empty():
         if time.monotonic() > until or (not results.empty() and ready.empty()):  # its results follow its last answer
             raise RuntimeError("the receiver does not answer" if results.empty() else results.get())

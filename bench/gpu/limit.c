@@ -75,7 +75,7 @@ static void crowd(int index)
     begin_calls();
     if (job->ops != 1 + job->readers || job->ops > WORDS - WORD_MORE - MAX_READERS)
         die("each reader has a word of its own, and there are %d", WORDS - WORD_MORE - MAX_READERS - 1);
-    turns(&(struct turns){ .put = write_to_crowd, .take = wait_in_crowd, .stream = stream }, index);
+    measure_turns(&(struct turns){ .put = write_to_crowd, .take = wait_in_crowd, .stream = stream }, index);
     CU(StreamDestroy, stream);
 }
 
@@ -134,7 +134,7 @@ static void answer(uint32_t turn, int index)
 static void answers(int index)
 {
     stream = gpu_stream();
-    turns(&(struct turns){ .put = hand_over, .take = answer, .stream = stream }, index);
+    measure_turns(&(struct turns){ .put = hand_over, .take = answer, .stream = stream }, index);
     CU(StreamDestroy, stream);
 }
 

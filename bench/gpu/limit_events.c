@@ -101,5 +101,5 @@ void limit_events(int index)
         .take = take,
         .reader_close = reader_close,
     };
-    rounds(&bare, index);
+    measure_rounds(&bare, index);
 }

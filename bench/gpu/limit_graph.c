@@ -10,15 +10,15 @@
 
 enum { MEMORY_DEVICE = 2 };
 
-#define MOST 4
+#define MAX_GRAPHS 4
 
 static struct one {
     struct cu_graph *graph;
     struct cu_node *node;
     struct cu_exec *exec;
-} graphs[MOST]; /* which take turns, like those of slots */
+} graphs[MAX_GRAPHS]; /* which take turns, like those of slots */
 static int count;
-static union cu_mem_op operations[MOST];
+static union cu_mem_op operations[MAX_GRAPHS];
 static struct cu_batch batch;
 
 static void open_one(struct one *one, const struct cu_copy_3d *copy)
@@ -40,8 +40,8 @@ void graph_open(uint64_t to, uint64_t from, uint64_t word)
                                      .width = frame_bytes(),
                                      .height = 1,
                                      .depth = 1 };
-    if (job->ops > MOST || job->slots > MOST)
-        die("a graph has at most %d words, and takes turns with %d", MOST, MOST - 1);
+    if (job->ops > MAX_GRAPHS || job->slots > MAX_GRAPHS)
+        die("a graph has at most %d words, and takes turns with %d", MAX_GRAPHS, MAX_GRAPHS - 1);
     for (int i = 0; i < job->ops; i++) {
         operations[i].op.operation = CU_WRITE_64;
         operations[i].op.address = i ? word_address(WORD_MORE + i) : word;

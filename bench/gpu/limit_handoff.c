@@ -189,5 +189,5 @@ void limit_handoff(int index)
         .take = take,
         .reader_close = close_side,
     };
-    rounds(&bare, index);
+    measure_rounds(&bare, index);
 }

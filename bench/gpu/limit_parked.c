@@ -7,11 +7,11 @@
 #include "rounds.h"
 #include "other_streams.h"
 
-#define MOST 16
+#define MAX_PARKED 16
 
 static void park_and_look(int count)
 {
-    struct cu_stream *parked[MOST];
+    struct cu_stream *parked[MAX_PARKED];
     for (int i = 0; i < count; i++)
         parked[i] = gpu_stream();
     other_streams_open();
@@ -38,7 +38,7 @@ static void park_and_look(int count)
 void limit_parked(int index)
 {
     if (index > 0) {
-        park_and_look((int)(job->parked < MOST ? job->parked : MOST));
+        park_and_look((int)(job->parked < MAX_PARKED ? job->parked : MAX_PARKED));
         return;
     }
     meet();

@@ -70,7 +70,7 @@ static void read_frames(const struct way *way, int index)
     }
 }
 
-void rounds(const struct way *way, int index)
+void measure_rounds(const struct way *way, int index)
 {
     if (index == 0)
         way->writer_open();
@@ -119,7 +119,7 @@ static void read_turns(const struct turns *how, int index)
     }
 }
 
-void turns(const struct turns *how, int index)
+void measure_turns(const struct turns *how, int index)
 {
     meet();
     if (index == 0)

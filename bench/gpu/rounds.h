@@ -26,7 +26,7 @@ struct way {
     void (*reader_close)(void);
 };
 
-void rounds(const struct way *way, int index);
+void measure_rounds(const struct way *way, int index);
 
 /* The words of the job: the round that was handed over, the reader's answer, the gate that the writer's GPU waits for. */
 enum { WORD_READY = 0, WORD_ANSWER = 1, WORD_GATE = 2, WORD_OWN = 3, WORD_MORE = 4 };
@@ -41,7 +41,7 @@ struct turns {
     void (*take)(uint32_t turn, int index);
     struct cu_stream *stream;
 };
-void turns(const struct turns *how, int index);
+void measure_turns(const struct turns *how, int index);
 
 /* Repeats one call and samples how long it keeps the CPU. `call` is timed in groups of job->group;
  * `settle` follows each group. */

@@ -4,9 +4,9 @@
  */
 #include "channel.h"
 
-#define MOST 32
+#define MAX_GROUP 32
 
-static struct sluice_frame frames[MOST];
+static struct sluice_frame frames[MAX_GROUP];
 
 /* ---- begin and commit; the readers are there and do nothing ---- */
 
@@ -112,12 +112,12 @@ static void put_group(uint32_t turn)
 void sluice_acquire(int index)
 {
     int count = (int)job->group;
-    if (count > MOST)
-        die("at most %d frames are taken together", MOST);
+    if (count > MAX_GROUP)
+        die("at most %d frames are taken together", MAX_GROUP);
     if (index == 0)
         channel_write((uint32_t)count + CHANNEL_SLOTS);
     else
         channel_read((uint32_t)count, job->ahead);
-    turns(&(struct turns){ .put = put_group, .take = take_group, .stream = native }, index);
+    measure_turns(&(struct turns){ .put = put_group, .take = take_group, .stream = native }, index);
     channel_close();
 }

@@ -6,10 +6,10 @@
 #include "channel.h"
 #include "other_streams.h"
 
-#define MOST 8
+#define MAX_PARKED 8
 
-static struct sluice_frame frames[MOST];
-static struct sluice_stream streams[MOST];
+static struct sluice_frame frames[MAX_PARKED];
+static struct sluice_stream streams[MAX_PARKED];
 
 static void put_frames(int count)
 {
@@ -73,7 +73,7 @@ static int take_frames(int count)
 
 void sluice_parked(int index)
 {
-    int count = (int)(job->parked < MOST ? job->parked : MOST);
+    int count = (int)(job->parked < MAX_PARKED ? job->parked : MAX_PARKED);
     if (index == 0)
         channel_write((uint32_t)(2 * count + CHANNEL_SLOTS));
     else

@@ -15,7 +15,7 @@
 #include "kit/memory.h"
 #include "kit/processes.h"
 
-#define PATIENCE (100 * KIT_S) /* beyond the job's own time */
+#define TIMEOUT (100 * KIT_S) /* beyond the job's own time */
 
 struct stage *stage;
 const struct job *job;
@@ -74,7 +74,7 @@ static bool has_failed(void)
 /* True when all have done the job. Else failure_text() says why, and no process may be left. */
 static bool play(const struct kind *kind)
 {
-    int64_t until = clock_ns() + job->ns + PATIENCE;
+    int64_t until = clock_ns() + job->ns + TIMEOUT;
     stage->actors = kind->alone ? 1 : 1 + (int)job->readers;
     if (processes.count == 0 && !actor_sockets())
         return false;

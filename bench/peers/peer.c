@@ -12,10 +12,10 @@
 #include "kit/words.h"
 
 #define SAMPLES  (1 << 19)
-#define WARM_UP  (2 * SLOTS)    /* frames that are not counted */
-#define ENOUGH   16             /* frames that are, however long they take */
-#define GAP      (100 * KIT_US) /* until the reader is asleep */
-#define PATIENCE (60 * KIT_S)   /* beyond the time given */
+#define WARM_UP  (2 * SLOTS) /* frames that are not counted */
+#define MIN_FRAMES 16          /* that are counted, however long they take */
+#define SLEEP_GAP (100 * KIT_US) /* after which the reader is asleep */
+#define TIMEOUT   (60 * KIT_S)   /* beyond the time given */
 
 static struct {
     size_t bytes;
@@ -31,7 +31,7 @@ static struct stage {
     alignas(64) int64_t taken, read; /* when the last frame could be, and was read */
     size_t count;
     struct sample {
-        int64_t taken, read; /* since the hand-over began; a rate: both since the frame before */
+        int64_t taken, read; /* since send() began; of a rate, both since the frame before */
     } samples[SAMPLES];
 } * stage;
 
@@ -70,16 +70,16 @@ static void write_frames(void)
     for (uint32_t sequence = 1, last = 0; last == 0; sequence++) {
         if (sequence == WARM_UP)
             until = clock_ns() + job.time;
-        if (sequence >= WARM_UP + ENOUGH && clock_ns() >= until)
+        if (sequence >= WARM_UP + MIN_FRAMES && clock_ns() >= until)
             atomic_store(&stage->last, last = sequence);
         bytes_fill(job.in_place ? peer.loan() : own, job.bytes, sequence);
         if (!job.rate)
-            spin_until(stage->read + GAP);
+            spin_until(stage->read + SLEEP_GAP);
         int64_t start = clock_ns();
         peer.send(own);
         if (job.rate)
             continue;
-        word_await(&stage->done, sequence); /* asleep: the peer may have threads that need the CPU */
+        word_await(&stage->done, sequence); /* asleep, because the peer's threads may need the CPU */
         if (sequence > WARM_UP)
             add(stage->taken - start, stage->read - start);
     }
@@ -106,7 +106,7 @@ static void read_frames(void)
         before = stage->read;
         if (peer.release)
             peer.release();
-        bool last = sequence == atomic_load(&stage->last); /* set before it was handed over */
+        bool last = sequence == atomic_load(&stage->last); /* set before the frame was sent */
         if (!job.rate || last)
             word_set(&stage->done, sequence);
         if (last)
@@ -131,7 +131,7 @@ static void act(void *argument, int index)
 /* The exit status of the first that fails, or of both. */
 static int wait_for_both(struct processes *both)
 {
-    int64_t until = clock_ns() + job.time + PATIENCE;
+    int64_t until = clock_ns() + job.time + TIMEOUT;
     struct process_end end;
     for (int left = 2; left > 0;) {
         if (processes_reap(both, &end)) {

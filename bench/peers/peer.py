@@ -13,9 +13,9 @@ import time
 
 SLOTS = 4
 WARM_UP = 2 * SLOTS  # frames that are not counted
-ENOUGH = 16  # frames that are, however long they take
-GAP = 100_000  # ns, until the reader is asleep
-PATIENCE = 60  # seconds beyond the time given
+MIN_FRAMES = 16  # that are counted, however long they take
+SLEEP_GAP = 100_000  # ns, after which the reader is asleep
+TIMEOUT = 60  # seconds beyond the time given
 MISSING = 77
 LAST, TAKEN, READ = 0, 8, 16  # in the memory that both share
 
@@ -63,12 +63,12 @@ def write(peer, job, stage, ready, done):
         sequence += 1
         if sequence == WARM_UP:
             until = now() + int(seconds * 1e9)
-        last = sequence >= WARM_UP + ENOUGH and now() >= until
+        last = sequence >= WARM_UP + MIN_FRAMES and now() >= until
         if last:
             struct.pack_into("q", stage, LAST, sequence)
         data.fill(peer.loan() if in_place else own, size, sequence)
         if not rate:
-            resume = struct.unpack_from("q", stage, READ)[0] + GAP
+            resume = struct.unpack_from("q", stage, READ)[0] + SLEEP_GAP
             while now() < resume:
                 pass
         start = now()
@@ -143,7 +143,7 @@ def both(acts, seconds, *arguments):
     children = {start(act, half, *arguments) for half, act in enumerate(acts)}
     code = 0
     signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(int(seconds) + PATIENCE)
+    signal.alarm(int(seconds) + TIMEOUT)
     try:
         while children and not code:
             pid, status = os.wait()

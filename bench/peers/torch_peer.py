@@ -15,7 +15,7 @@ import struct
 import sys
 
 import peer
-from peer import ENOUGH, LAST, READ, TAKEN, WARM_UP, now
+from peer import MIN_FRAMES, LAST, READ, TAKEN, WARM_UP, now
 
 
 def find_gpu(torch):
@@ -34,7 +34,7 @@ def write(torch, queue, stage, done, size, in_place, seconds):
         sequence += 1
         if sequence == WARM_UP:
             until = now() + int(seconds * 1e9)
-        last = sequence >= WARM_UP + ENOUGH and now() >= until
+        last = sequence >= WARM_UP + MIN_FRAMES and now() >= until
         if last:
             struct.pack_into("q", stage, LAST, sequence)
         if in_place:

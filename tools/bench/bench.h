@@ -34,7 +34,7 @@ struct bench {
     size_t stage_count;
 };
 
-/* How long a bench may sample, of `seconds` in a full run. */
+/* The time in ns for sampling that takes `seconds` in a full run. */
 int64_t bench_time(const struct bench *bench, double seconds);
 
 /* With two or more CPUs the lead runs on the first and the others in turn on the rest; with one
@@ -45,7 +45,7 @@ int bench_cpu(const struct bench *bench, int index);
 /* Fills in the CPUs that this process may use, and the load of the machine. */
 void bench_find_cpus(struct bench *bench);
 
-/* One file a family; each returns false after saying why it failed. */
+/* The rows. Each returns false after reporting why it failed. */
 bool bench_clock_read(struct bench *bench);
 bool bench_begin_commit(struct bench *bench);
 bool bench_acquire_release(struct bench *bench);
@@ -66,7 +66,7 @@ bool bench_kill_writer(struct bench *bench);
 
 extern const char bench_commit[]; /* that was built */
 
-#define BENCH_LEAST 10 /* samples, also when a busy machine leaves no time for them */
+#define BENCH_MIN_SAMPLES 10 /* samples, also when a busy machine leaves no time for them */
 
 #define BENCH_PARAMS 10
 
@@ -101,7 +101,7 @@ void bench_print_text(const struct bench *bench);
 
 /* ---- timers of the actors' calls: timers.c ---- */
 
-/* One stage of all processes of a row. Half, and 99 of 100, took no longer than p50 and p99. */
+/* One stage in all processes of a row. p50 and p99 are upper bounds of these percentiles. */
 struct bench_stage {
     const char *bench;
     char name[16];
@@ -117,7 +117,7 @@ bool bench_timers_on(void);
 void actor_timers_begin(void);
 void actor_timers_end(void);
 
-/* Takes down what the processes of a row gave, and begins anew. */
+/* Stores the timers of a row's processes and clears them for the next row. */
 void bench_timers_note(struct bench *bench, const char *row);
 void bench_timers_json(const struct bench *bench, struct json *json); /* the key "stages" */
 void bench_timers_text(const struct bench *bench);
@@ -144,13 +144,13 @@ bool stage_start_victim(struct stage *stage, stage_act *act, int index);
 bool stage_start_burners(struct stage *stage, const struct bench *bench);
 
 /* Waits until the lead ends. False after reporting why, if an actor failed or time ran out. */
-bool stage_play(struct stage *stage, const char *bench, int64_t patience_ns);
+bool stage_play(struct stage *stage, const char *bench, int64_t timeout_ns);
 void stage_close(struct stage *stage); /* ends all actors */
 
 /* ---- in the processes: actor.c ---- */
 
 /* How long actors wait for each other, long enough for a busy machine. */
-#define ACTOR_PATIENCE (20 * SLUICE_S)
+#define ACTOR_TIMEOUT (20 * SLUICE_S)
 _Noreturn void actor_fail(const char *what);    /* with the library's sentence */
 void actor_check(int result, const char *what); /* fails if not 0 */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the calls cost their caller, where there is nothing to wait for. A sample is the mean of a
- * batch of calls between two reads of the clock, which would else cost as much as what it measures.
+ * The CPU time of calls that do not wait. A sample is the mean of a batch of calls between two reads of
+ * the clock, because reading it costs about as much as one call.
  */
 #include <time.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 #define BATCH   64
 #define READERS 64
 
-#define NAME_SIZE 24 /* any number of an int fits in its channel's name */
+#define NAME_SIZE 24 /* of a channel's name with any int in it */
 
 /* ---- the clock ---- */
 
@@ -52,7 +52,7 @@ bool bench_clock_read(struct bench *bench)
 
 /* ---- begin and commit ---- */
 
-/* Readers that are there and never wait: one process has them all. */
+/* One process has all readers; they never wait. */
 struct commit_job {
     int readers;
     int64_t time;
@@ -128,7 +128,7 @@ bool bench_readers_idle(struct bench *bench)
 
 /* ---- acquire and release ---- */
 
-/* A batch takes a frame of each of many channels (newest), or many of one (in order). */
+/* A batch acquires one frame of each of many channels (newest), or many of one channel (in order). */
 #define FRAMES 32
 
 struct acquire_job {

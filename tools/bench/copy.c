@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The calls that copy, in turn with memcpy of the same memory: send into each slot as its turn
- * comes, memcpy into the next one; fetch from a frame that is held, memcpy from the same.
+ * The calls that copy, alternating with memcpy of the same memory. `send` copies into one slot and
+ * memcpy into the next; `fetch` and memcpy copy from one frame that is held.
  */
 #include <string.h>
 
@@ -25,24 +25,24 @@ static struct sluice_array wrapped(void *data, uint64_t bytes)
     return array;
 }
 
-static bool is_to_go_on(const struct copy_job *job, int64_t until)
+static bool has_time(const struct copy_job *job, int64_t until)
 {
-    return (clock_ns() < until || job->samples.count < BENCH_LEAST) && !samples_full(&job->samples);
+    return (clock_ns() < until || job->samples.count < BENCH_MIN_SAMPLES) && !samples_full(&job->samples);
 }
 
-/* Until the array may be used again. */
+/* Sends once, until the array may be used again. */
 static void send_once(struct copy_job *job, sluice_writer *writer, struct sluice_array *own)
 {
     struct sluice_ticket ticket;
-    actor_check(sluice_writer_wait(writer, ACTOR_PATIENCE), "a slot");
+    actor_check(sluice_writer_wait(writer, ACTOR_TIMEOUT), "a slot");
     int64_t start = clock_ns();
     actor_check(sluice_writer_send(writer, own, 1, SLUICE_ON_CPU, &ticket), "send");
     if (actor_on_gpu())
-        actor_check(sluice_ticket_wait(ticket, ACTOR_PATIENCE), "the copy");
+        actor_check(sluice_ticket_wait(ticket, ACTOR_TIMEOUT), "the copy");
     samples_add(&job->samples, clock_ns() - start);
 }
 
-/* What a program does that copies into the slot itself; the calls around it are not counted. */
+/* Copies into the slot as a program would; begin and commit are not counted. */
 static void copy_into_slot(struct copy_job *job, sluice_writer *writer,
                            const struct sluice_array *own)
 {
@@ -64,9 +64,9 @@ static void send_frames(struct copy_job *job, sluice_writer *writer, struct slui
     job->limit.count = 0;
     do {
         send_once(job, writer, own);
-        if (!actor_on_gpu()) /* where the CPU cannot copy there is no such limit */
+        if (!actor_on_gpu()) /* the CPU cannot copy into the GPU's memory */
             copy_into_slot(job, writer, own);
-    } while (is_to_go_on(job, until));
+    } while (has_time(job, until));
 }
 
 static void fetch_frames(struct copy_job *job, sluice_writer *writer, struct sluice_array *own)
@@ -75,7 +75,7 @@ static void fetch_frames(struct copy_job *job, sluice_writer *writer, struct slu
     struct sluice_array slot;
     sluice_reader *reader = actor_reader("bench", SLUICE_NEWEST, 0, 0);
     actor_check(sluice_writer_send(writer, own, 1, SLUICE_ON_CPU, NULL), "send");
-    actor_check(sluice_reader_acquire(reader, SLUICE_ON_CPU, ACTOR_PATIENCE, &frame), "acquire");
+    actor_check(sluice_reader_acquire(reader, SLUICE_ON_CPU, ACTOR_TIMEOUT, &frame), "acquire");
     actor_check(sluice_frame_array(&frame, NULL, &slot), "the frame's array");
     int64_t until = clock_ns() + job->time;
     if (!actor_on_gpu())
@@ -89,7 +89,7 @@ static void fetch_frames(struct copy_job *job, sluice_writer *writer, struct slu
             samples_add(&job->limit, clock_ns() - middle);
         }
         samples_add(&job->samples, middle - start);
-    } while (is_to_go_on(job, until));
+    } while (has_time(job, until));
     actor_check(sluice_reader_release(reader, &frame, SLUICE_ON_CPU), "release");
     sluice_reader_close(&reader);
 }

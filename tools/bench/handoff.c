@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * How long a frame takes from one process to others. A lead writes, the others read; they take the
- * bare limit and the channel in turns, one round each: the lead stores a word of its own to each
- * reader (and wakes it by futex if it sleeps), then it commits a frame. Times are from before the
- * lead's store or commit until the reader's acquire has returned, by CLOCK_MONOTONIC on both sides.
+ * The time of a frame from one process to others. The lead writes, the others read. Rounds alternate
+ * between the bare limit and the channel: the lead stores a word for each reader (and wakes a sleeping
+ * one by futex), or commits a frame. A sample is the time from before the store or commit until the
+ * reader has the word or acquire has returned.
  */
 #include <stdalign.h>
 #include <unistd.h>
@@ -12,18 +12,18 @@
 #include "bench.h"
 
 #define READERS        64
-#define SPIN_GAP       (2 * SLUICE_MS / 1000)  /* until who spins is in its loop */
-#define SLEEP_GAP      (60 * SLUICE_MS / 1000) /* until who sleeps is asleep */
+#define SPIN_GAP       (2 * SLUICE_MS / 1000)  /* after which a spinning reader is in its loop */
+#define SLEEP_GAP      (60 * SLUICE_MS / 1000) /* after which a sleeping reader is asleep */
 #define SLEEP_GAP_EACH (5 * SLUICE_MS / 1000)
 #define FIRST_ROUNDS   6 /* not counted */
 #define LOADED_GAP \
-    (200 * SLUICE_MS / 1000) /* asleep: who burns its share of a busy CPU waits long */
+    (200 * SLUICE_MS / 1000) /* asleep: a process that uses its share of a busy CPU waits long */
 
-/* Between the lead and one reader; each line has one that stores. */
+/* Shared by the lead and one reader. Each cache line is written by one of them. */
 struct lane {
     alignas(64) atomic_uint word; /* the bare limit: the round */
     alignas(64) atomic_uint done; /* the reader's last round */
-    int64_t seen;                 /* and when it had it */
+    int64_t seen;                 /* when the reader had it */
 };
 
 struct task {
@@ -106,7 +106,7 @@ static bool hand_off(struct handoff *job, sluice_writer *writer, uint32_t round)
     bool bare = is_bare(round);
     struct sluice_frame frame;
     if (!bare)
-        actor_check(sluice_writer_begin(writer, ACTOR_PATIENCE, &frame), "begin");
+        actor_check(sluice_writer_begin(writer, ACTOR_TIMEOUT, &frame), "begin");
     wait_before(&job->task);
     int64_t start = clock_ns();
     if (bare)
@@ -120,7 +120,7 @@ static bool hand_off(struct handoff *job, sluice_writer *writer, uint32_t round)
     for (int i = 0; i < job->task.readers; i++)
         samples_add(bare ? &job->limit : &job->latency, job->lanes[i].seen - start);
     samples_add(bare ? &job->commit_limit : &job->commit, end - start);
-    /* The readers wait for a word next, not for a frame that never comes. */
+    /* The last round is a frame: the readers then wait for a word. */
     return bare || (!samples_full(&job->latency) && !samples_full(&job->limit));
 }
 
@@ -134,12 +134,12 @@ static void write_frames(void *shared, int index)
         word_await(&job->lanes[i].done, 1);
     int64_t until = clock_ns() + job->task.time;
     for (uint32_t round = 1; hand_off(job, writer, round); round++)
-        if (clock_ns() >= until && !is_bare(round) && job->commit.count >= BENCH_LEAST)
+        if (clock_ns() >= until && !is_bare(round) && job->commit.count >= BENCH_MIN_SAMPLES)
             break;
     sluice_writer_close(&writer);
 }
 
-/* Does the task; NULL after saying why not. The caller closes the stage. */
+/* Does the task. NULL after reporting a failure. The caller closes the stage. */
 static struct handoff *play(struct bench *bench, struct stage *stage, const char *name,
                             const struct task *task)
 {
@@ -159,7 +159,7 @@ static struct handoff *play(struct bench *bench, struct stage *stage, const char
 static bool add_row(struct bench *bench, const char *name, const struct handoff *job,
                     struct samples *samples, struct samples *limit)
 {
-    /* A cache line and a futex say nothing of a GPU. */
+    /* A cache line and a futex are no limits of a GPU. */
     struct bench_row *row = bench_row(bench, name, samples, bench->device ? NULL : limit);
     row_int(row, "readers", job->task.readers);
     row_int(row, "bytes", (int64_t)job->task.bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * CPU time that sleeping threads take in a second: a reader in acquire, the service threads of it
- * and of its writer; the limit is a process asleep on a bare futex. The kernel keeps the account,
- * in /proc/PID/task/TID/schedstat.
+ * The CPU time of sleeping threads in a second: a reader in acquire, and the service threads of reader
+ * and writer. The limit is a process asleep on a bare futex. The kernel accounts for it in
+ * /proc/PID/task/TID/schedstat.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "../common/term.h"
 #include "bench.h"
 
-#define SETTLE (SLUICE_S / 10) /* until all have done what comes first */
+#define SETTLE (SLUICE_S / 10) /* until all threads are asleep */
 
 struct idle_job {
     int count;
@@ -21,7 +21,7 @@ struct idle_job {
     struct samples reader, reader_service, writer_service, bare;
 };
 
-/* The CPU time of one thread so far, or of the first one that is not the process's main thread. */
+/* The CPU time of a thread so far, ns. */
 static int64_t cpu_time(int pid, int tid)
 {
     char path[96];
@@ -38,7 +38,7 @@ static int64_t cpu_time(int pid, int tid)
     return spent;
 }
 
-static int service_of(int pid)
+static int service_thread(int pid)
 {
     char path[64];
     struct dirent *entry;
@@ -78,7 +78,7 @@ static void sleep_on_futex(void *shared, int index)
         futex_wait(&word, 0);
 }
 
-static void look_on(void *shared, int index)
+static void measure_idle(void *shared, int index)
 {
     struct idle_job *job = shared;
     (void)index;
@@ -94,8 +94,8 @@ static void look_on(void *shared, int index)
         struct samples *samples;
     } threads[] = {
         { reader, reader, &job->reader },
-        { reader, service_of(reader), &job->reader_service },
-        { getpid(), service_of(getpid()), &job->writer_service },
+        { reader, service_thread(reader), &job->reader_service },
+        { getpid(), service_thread(getpid()), &job->writer_service },
         { bare, bare, &job->bare },
     };
     int64_t before[4];
@@ -132,7 +132,7 @@ bool bench_idle_cpu(struct bench *bench)
     struct idle_job *job = stage.shared;
     job->count = bench->quick ? 2 : 10;
     job->interval = bench->quick ? SLUICE_S / 4 : SLUICE_S;
-    bool well = stage_start(&stage, BENCH_ANY_CPU, look_on, 0) &&
+    bool well = stage_start(&stage, BENCH_ANY_CPU, measure_idle, 0) &&
                 stage_start(&stage, BENCH_ANY_CPU, sleep_in_acquire, 1) &&
                 stage_start(&stage, BENCH_ANY_CPU, sleep_on_futex, 2) &&
                 stage_play(&stage, "idle_cpu", 60 * SLUICE_S) &&

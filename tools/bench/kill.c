@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * From SIGKILL until the others know: of a reader until its slot is free, of a writer until its
- * reader is told. Victims wait for their turn and are killed by the one that measures. The limit is
- * the time until a process without channels, killed in the same way, shows as dead on its pidfd.
+ * From SIGKILL of a reader until its slot is free, and of a writer until its reader knows. Victims wait
+ * for their turn, and the lead kills them. The limit is the time until the pidfd of a process without
+ * channels, killed in the same way, is readable.
  */
 #include <poll.h>
 #include <signal.h>
@@ -18,8 +18,8 @@
 struct kill_job {
     int count;
     atomic_uint open;  /* 1: there is a channel */
-    atomic_uint turn;  /* whose it is, from 1 */
-    atomic_uint ready; /* who is ready to die */
+    atomic_uint turn;  /* the victim's number, from 1 */
+    atomic_uint ready; /* the victim that may be killed */
     atomic_int pids[VICTIMS], bare_pids[VICTIMS];
     struct samples samples, limit;
 };
@@ -44,7 +44,7 @@ static void kill_bare(struct kill_job *job, int index)
         sleep_until(clock_ns() + SLUICE_MS);
     struct pollfd dead = { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
     if (dead.fd < 0)
-        return; /* an old kernel: there is no limit to show */
+        return; /* an old kernel: the row has no limit */
     int64_t start = clock_ns();
     kill(pid, SIGKILL);
     while (poll(&dead, 1, 5000) < 1)
@@ -63,14 +63,14 @@ static void hold_a_frame(void *shared, int index)
     word_await(&job->open, 1);
     word_await(&job->turn, me);
     sluice_reader *reader = actor_reader("bench", SLUICE_NEWEST, 0, 0);
-    actor_check(sluice_reader_acquire(reader, actor_stream(), ACTOR_PATIENCE, &frame), "acquire");
+    actor_check(sluice_reader_acquire(reader, actor_stream(), ACTOR_TIMEOUT, &frame), "acquire");
     atomic_store(&job->pids[index], getpid());
     word_set(&job->ready, me);
     wait_for_death();
 }
 
-/* The reader's slot is the only one that could come free: of three, one holds the newest frame and
- * one is being written. */
+/* Of three slots one holds the newest frame and one is being written, so only the reader's can become
+ * free. */
 static void kill_readers(void *shared, int index)
 {
     struct kill_job *job = shared;
@@ -79,16 +79,16 @@ static void kill_readers(void *shared, int index)
     sluice_writer *writer = actor_writer("bench", BYTES, 3);
     word_set(&job->open, 1);
     for (int i = 0; i < job->count; i++) {
-        actor_check(sluice_writer_begin(writer, ACTOR_PATIENCE, &frame), "begin");
+        actor_check(sluice_writer_begin(writer, ACTOR_TIMEOUT, &frame), "begin");
         actor_check(sluice_writer_commit(writer, &frame, actor_stream()), "commit");
         word_set(&job->turn, (uint32_t)i + 1);
         word_await(&job->ready, (uint32_t)i + 1);
-        actor_check(sluice_writer_begin(writer, ACTOR_PATIENCE, &frame), "begin");
+        actor_check(sluice_writer_begin(writer, ACTOR_TIMEOUT, &frame), "begin");
         actor_check(sluice_writer_commit(writer, &frame, actor_stream()), "commit");
-        actor_check(sluice_writer_begin(writer, ACTOR_PATIENCE, &begun), "begin");
+        actor_check(sluice_writer_begin(writer, ACTOR_TIMEOUT, &begun), "begin");
         int64_t start = clock_ns();
         kill(atomic_load(&job->pids[i]), SIGKILL);
-        actor_check(sluice_writer_begin(writer, ACTOR_PATIENCE, &freed),
+        actor_check(sluice_writer_begin(writer, ACTOR_TIMEOUT, &freed),
                     "begin after the reader's death");
         samples_add(&job->samples, clock_ns() - start);
         actor_check(sluice_writer_cancel(writer, &freed, actor_stream()), "cancel");
@@ -114,7 +114,7 @@ static void write_a_frame(void *shared, int index)
     wait_for_death();
 }
 
-/* Polls as an event loop does, until acquire says that there is no writer. */
+/* Polls like an event loop until acquire returns SLUICE_NO_WRITER. */
 static void await_no_writer(sluice_reader *reader)
 {
     struct pollfd news = { .fd = sluice_reader_fd(reader), .events = POLLIN };
@@ -140,7 +140,7 @@ static void kill_writers(void *shared, int index)
         word_await(&job->ready, (uint32_t)i + 1);
         if (!reader)
             reader = actor_reader("bench", SLUICE_NEWEST, 0, 0);
-        actor_check(sluice_reader_acquire(reader, actor_stream(), ACTOR_PATIENCE, &frame), "acquire");
+        actor_check(sluice_reader_acquire(reader, actor_stream(), ACTOR_TIMEOUT, &frame), "acquire");
         actor_check(sluice_reader_release(reader, &frame, actor_stream()), "release");
         int64_t start = clock_ns();
         kill(atomic_load(&job->pids[i]), SIGKILL);
@@ -157,7 +157,7 @@ static bool kill_row(struct bench *bench, const char *name, stage_act *killer, s
     if (!stage_open(&stage, sizeof(struct kill_job)))
         return false;
     struct kill_job *job = stage.shared;
-    job->count = bench->quick || bench->device ? 10 : VICTIMS; /* a GPU takes its time to be opened */
+    job->count = bench->quick || bench->device ? 10 : VICTIMS; /* opening a GPU takes long */
     bool well = stage_start(&stage, BENCH_ANY_CPU, killer, 0);
     for (int i = 0; well && i < job->count; i++)
         well = stage_start_victim(&stage, victim, i) && stage_start_victim(&stage, live, i);

@@ -100,9 +100,9 @@ static bool is_over(struct stage *stage, const char *bench, bool *well)
     return false;
 }
 
-bool stage_play(struct stage *stage, const char *bench, int64_t patience_ns)
+bool stage_play(struct stage *stage, const char *bench, int64_t timeout_ns)
 {
-    int64_t until = clock_ns() + patience_ns;
+    int64_t until = clock_ns() + timeout_ns;
     bool well = false;
     while (!stop_asked() && !is_over(stage, bench, &well)) {
         if (clock_ns() >= until) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice bench --timers: what the stages of the actors' calls took, gathered in memory that all share. An
- * actor that is still at work when the stage closes is asked to end, and gives what it has.
+ * sluice bench --timers: the times of the stages of each call, gathered from all actors in shared memory. An
+ * actor that still works when the stage closes is asked to end and adds its timers.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 #define MOST_STAGES 64
 
-/* Of the row that is measured now, of all its processes. */
+/* The timers of all processes of the current row. */
 static struct gathered {
     struct {
         atomic_ullong count, total, longest, buckets[SLUICE_TIMER_BUCKETS];
@@ -37,7 +37,7 @@ bool bench_timers_on(void)
 
 /* ---- in actors ---- */
 
-static void give(void)
+static void add_timers(void)
 {
     static struct sluice_timer timers[MOST_STAGES];
     size_t count = 0;
@@ -55,10 +55,10 @@ static void give(void)
     }
 }
 
-static void give_and_end(int number)
+static void add_timers_and_end(int number)
 {
     (void)number;
-    give(); /* only memory is read and written */
+    add_timers(); /* only memory is read and written */
     _exit(0);
 }
 
@@ -66,7 +66,7 @@ void actor_timers_begin(void)
 {
     if (!gathered)
         return;
-    signal(SIGTERM, give_and_end);
+    signal(SIGTERM, add_timers_and_end);
     actor_check(sluice_timers_set(1), "timers");
 }
 
@@ -75,12 +75,12 @@ void actor_timers_end(void)
     if (!gathered)
         return;
     signal(SIGTERM, SIG_IGN);
-    give();
+    add_timers();
 }
 
 /* ---- afterwards ---- */
 
-/* Where the bucket of this rank ends. */
+/* The upper end of the bucket with this percentile. */
 static int64_t bound(const struct sluice_timer *timer, double part)
 {
     uint64_t seen = 0, end;
