@@ -357,6 +357,9 @@ static int old_install(void);
 static int old_close_in_child(int fd);
 static void old_keep_in_child(int fd);
 static void old_close(int fd);
+static int old_add(int fd);
+static void old_lock(void);
+static void old_unlock(bool child);
 static void old_before(void);
 static void old_after(bool child);
 
@@ -365,16 +368,23 @@ static void old_after(bool child);
 #define sl_fork_install old_install
 #define sl_os_close_in_child old_close_in_child
 #define sl_os_keep_in_child old_keep_in_child
-#define sl_fork_close old_close
+#define sl_os_close old_close
+#define sl_descriptors_add old_add
+#define sl_descriptors_before_fork old_lock
+#define sl_descriptors_after_fork old_unlock
 #define sl_service_before_fork old_before
 #define sl_service_after_fork old_after
+#include "os/posix/descriptors.c"
 #include "os/posix/fork.c"
 #undef madvise
 #undef sl_os_forked
 #undef sl_fork_install
 #undef sl_os_close_in_child
 #undef sl_os_keep_in_child
-#undef sl_fork_close
+#undef sl_os_close
+#undef sl_descriptors_add
+#undef sl_descriptors_before_fork
+#undef sl_descriptors_after_fork
 #undef sl_service_before_fork
 #undef sl_service_after_fork
 

@@ -310,7 +310,6 @@ static int old_memfd_create(const char *name, unsigned flags)
     return memfd_refuses_flag && flags & 8 ? -1 : memfd_create(name, flags);
 }
 
-static size_t scarce_page_size(void);
 static int scarce_create(const char *name, uint64_t size, int *fd);
 static int scarce_seal(int fd, bool read_only);
 static int scarce_check(int fd, uint64_t size, bool read_only);
@@ -320,7 +319,6 @@ static void scarce_keep_mapped(void *address) __attribute__((unused));
 
 #define fallocate(...) scarce_fallocate(__VA_ARGS__)
 #define memfd_create(...) old_memfd_create(__VA_ARGS__)
-#define sl_os_page_size scarce_page_size
 #define sl_os_memory_create scarce_create
 #define sl_os_memory_seal scarce_seal
 #define sl_os_memory_check scarce_check

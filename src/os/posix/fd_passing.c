@@ -199,14 +199,6 @@ int sl_os_accept(int listener, int *fd)
     return 0;
 }
 
-void sl_os_close(int fd)
-{
-    int error = errno;
-    if (fd >= 0)
-        sl_fork_close(fd);
-    errno = error;
-}
-
 int sl_os_descriptors_left(uint32_t count)
 {
     struct rlimit limit = { 0, 0 };

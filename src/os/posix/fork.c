@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Forks without exec: the child is detected, and loses the descriptors that it must not keep.
- *
- * A fork copies the descriptors first and the memory later, while other threads run. Therefore
- * entries change only under a lock that a fork takes, so that a child never has a descriptor
- * without its entry.
+ * Detects forks without exec.
  */
 #include <pthread.h>
 #include <sys/mman.h>
@@ -18,12 +14,8 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-enum { DESCRIPTORS = 1 << 20 }; /* the kernel's default limit */
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static sl_word entries[DESCRIPTORS / 64]; /* one bit for each descriptor */
-static int highest = -1;
-static bool installed;
+static bool installed; /* guarded by the lock */
 
 /* 1 in the process that installed it, 0 in its forked children, as the kernel wipes the page. If
  * the kernel cannot do that, `owner` has the pid. */
@@ -43,12 +35,14 @@ bool sl_os_forked(void)
 static void before_fork(void)
 {
     sl_service_before_fork();
+    sl_descriptors_before_fork();
     pthread_mutex_lock(&lock);
 }
 
 static void after_fork_in_parent(void)
 {
     pthread_mutex_unlock(&lock);
+    sl_descriptors_after_fork(false);
     sl_service_after_fork(false);
 }
 
@@ -57,14 +51,8 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     sl_store(sl_load(&mark, relaxed), 0, relaxed);
-    for (int word = 0; word <= highest / 64 && highest >= 0; word++) {
-        uint64_t bits = sl_load(&entries[word], relaxed);
-        sl_store(&entries[word], 0, relaxed);
-        for (; bits; bits &= bits - 1)
-            close(word * 64 + __builtin_ctzll(bits));
-    }
-    highest = -1;
     pthread_mutex_unlock(&lock);
+    sl_descriptors_after_fork(true);
     sl_service_after_fork(true);
 }
 
@@ -105,40 +93,5 @@ int sl_fork_install(void)
 int sl_os_close_in_child(int fd)
 {
     int result = sl_fork_install();
-    if (result)
-        return result;
-    if (fd < 0 || fd >= DESCRIPTORS)
-        return sl_fail(fd < 0 ? SLUICE_E_INVALID : SLUICE_E_LIMIT,
-                       "descriptor %d: only those from 0 to %d can be closed in a forked child", fd,
-                       DESCRIPTORS - 1);
-    pthread_mutex_lock(&lock);
-    sl_word *word = &entries[fd / 64];
-    sl_store(word, sl_load(word, relaxed) | UINT64_C(1) << fd % 64, relaxed);
-    if (fd > highest)
-        highest = fd;
-    pthread_mutex_unlock(&lock);
-    return 0;
-}
-
-void sl_os_keep_in_child(int fd)
-{
-    if (fd < 0 || fd >= DESCRIPTORS)
-        return;
-    pthread_mutex_lock(&lock);
-    sl_store(&entries[fd / 64], sl_load(&entries[fd / 64], relaxed) & ~(UINT64_C(1) << fd % 64), relaxed);
-    pthread_mutex_unlock(&lock);
-}
-
-void sl_fork_close(int fd)
-{
-    uint64_t bit = UINT64_C(1) << fd % 64;
-    sl_word *word = fd < DESCRIPTORS ? &entries[fd / 64] : NULL;
-    if (!word || !(sl_load(word, relaxed) & bit)) {
-        close(fd);
-        return;
-    }
-    pthread_mutex_lock(&lock);
-    sl_store(word, sl_load(word, relaxed) & ~bit, relaxed);
-    close(fd);
-    pthread_mutex_unlock(&lock);
+    return result ? result : sl_descriptors_add(fd);
 }

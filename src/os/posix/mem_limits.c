@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * How much memory is left: on the machine, and in this process's control groups (a container's
+ * The size of a page, and how much memory is left: on the machine, and in this process's control groups (a container's
  * limit is one). Allocating more than that does not fail: the kernel kills a process.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "os/posix/posix.h"
 
 enum { PATH = 512, LINE = 256 };
+
+size_t sl_os_page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
 
 /* Up to two values from a file of lines "NAME VALUE". False unless all were found. */
 static bool read_values(const char *path, const char *const *names, uint64_t *values, int count)

@@ -20,19 +20,22 @@
 
 struct timespec sl_timespec(int64_t ns);
 
-/* ---- fork.c ---- */
+/* ---- descriptors.c ---- */
 
-/* From now on forks are detected. SLUICE_E_FORKED in a forked child. */
+/* A forked child closes this descriptor. SLUICE_E_LIMIT, SLUICE_E_INVALID. */
+int sl_descriptors_add(int fd);
 
-/* Closes a descriptor and its fork entry, atomically with respect to a fork in another thread. */
-void sl_fork_close(int fd);
+/* Around a fork. The child closes the descriptors that were added, and calls nothing but close(): it has no other threads, and
+ * locks that they held stay locked for ever. */
+void sl_descriptors_before_fork(void);
+void sl_descriptors_after_fork(bool child);
 
-/* ---- room.c ---- */
+/* ---- mem_limits.c ---- */
 
 /* Bytes of memory that can still be allocated; UINT64_MAX if not known. */
 uint64_t sl_memory_room(void);
 
-/* ---- service.c: called around a fork ---- */
+/* ---- service_lock.c: around a fork ---- */
 
 void sl_service_before_fork(void);
 void sl_service_after_fork(bool child);

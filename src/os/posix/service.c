@@ -19,72 +19,25 @@
 #include <unistd.h>
 
 #include "os/posix/posix.h"
+#include "os/posix/service.h"
 #include "os/posix/timers.h"
 #include "util/result.h"
 
-enum { BATCH = 64, STACK = 256 * 1024 };
-
-struct worker {
-    pthread_t thread;
-    int epoll, kick;
-    bool stop;     /* it has no users any more */
-    bool detached; /* stopped from one of its own callbacks */
-    int64_t until; /* wake time; INT64_MIN while it is awake */
-    struct epoll_event batch[BATCH];
-    int batched; /* number of events being processed */
-    struct worker *next;
-};
+enum { STACK = 256 * 1024 };
 
 /* For how long, and how often at most, the thread lets others take the lock. */
 #define MAKE_WAY (50 * INT64_C(1000))
 #define MAKE_WAY_TIMES 400
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static sl_word32 wanted;           /* number of threads that wait for the lock */
-static _Thread_local bool holding; /* this thread has the lock */
-static _Thread_local struct worker *self;
+static _Thread_local struct sl_worker *self;
 
-/* Guarded by the lock. */
-static struct worker *worker;  /* NULL: not running */
-static struct worker *stopped; /* to be joined by the thread that has the lock now */
+/* Guarded by the service lock. */
 static struct sl_timers timers;
 static size_t watches, holds;
 
-static void worker_finish(struct worker *w)
-{
-    sl_os_close(w->epoll);
-    sl_os_close(w->kick);
-    free(w);
-}
-
-void sl_service_lock(void)
-{
-    if (pthread_mutex_trylock(&lock) != 0) {
-        sl_add(&wanted, 1);
-        pthread_mutex_lock(&lock);
-        sl_add(&wanted, (uint32_t)-1);
-    }
-    holding = true;
-}
-
-void sl_service_unlock(void)
-{
-    struct worker *ended = stopped;
-    stopped = NULL;
-    holding = false;
-    pthread_mutex_unlock(&lock);
-    /* These run no callbacks any more, so they cannot wait for a lock that the caller may hold. */
-    while (ended) {
-        struct worker *next = ended->next;
-        pthread_join(ended->thread, NULL);
-        worker_finish(ended);
-        ended = next;
-    }
-}
-
 /* ---- the thread ---- */
 
-static void sleep_until(const struct worker *w, int64_t deadline)
+static void sleep_until(const struct sl_worker *w, int64_t deadline)
 {
     struct pollfd events = { .fd = w->epoll, .events = POLLIN };
     struct timespec left = { 0, 0 };
@@ -99,7 +52,7 @@ static void sleep_until(const struct worker *w, int64_t deadline)
  * came in time is handled before a timer reports its absence, even if this thread was suspended in
  * between. One round only, however many timers are due again at once, as other threads want the
  * lock, too. */
-static void run_timers(const struct worker *w, int64_t now)
+static void run_timers(const struct sl_worker *w, int64_t now)
 {
     for (size_t left = timers.count; left && !w->stop && sl_timers_first(&timers) <= now; left--) {
         struct sl_watch *watch = timers.heap[0];
@@ -113,14 +66,14 @@ static void run_timers(const struct worker *w, int64_t now)
  * other threads, which have to be woken first. */
 static void make_way(void)
 {
-    for (int i = 0; i < MAKE_WAY_TIMES && sl_load(&wanted, relaxed); i++)
+    for (int i = 0; i < MAKE_WAY_TIMES && sl_service_contended(); i++)
         sl_os_sleep(MAKE_WAY);
 }
 
 static void mute(struct sl_watch *watch)
 {
-    if (!watch->muted && worker)
-        epoll_ctl(worker->epoll, EPOLL_CTL_DEL, watch->fd, NULL);
+    if (!watch->muted && sl_worker)
+        epoll_ctl(sl_worker->epoll, EPOLL_CTL_DEL, watch->fd, NULL);
     watch->muted = true;
 }
 
@@ -142,10 +95,10 @@ static void report(struct sl_watch *watch, uint32_t events)
         watch->ready(watch, readable, hung_up);
 }
 
-static void run_events(struct worker *w)
+static void run_events(struct sl_worker *w)
 {
     int count;
-    SL_RETRY(count, epoll_wait(w->epoll, w->batch, BATCH, 0));
+    SL_RETRY(count, epoll_wait(w->epoll, w->batch, SL_WORKER_BATCH, 0));
     w->batched = count < 0 ? 0 : count;
     for (int i = 0; i < w->batched; i++) {
         void *who = w->batch[i].data.ptr;
@@ -160,7 +113,7 @@ static void run_events(struct worker *w)
 
 static void *run(void *context)
 {
-    struct worker *w = context;
+    struct sl_worker *w = context;
     self = w;
     prctl(PR_SET_NAME, "sluice service");
     prctl(PR_SET_TIMERSLACK, 1000ul); /* with the default slack a timer of 50 us takes 100 */
@@ -182,13 +135,13 @@ static void *run(void *context)
     bool detached = w->detached;
     sl_service_unlock();
     if (detached)
-        worker_finish(w);
+        sl_worker_finish(w);
     return NULL;
 }
 
 /* ---- starting and stopping it ---- */
 
-static int start_thread(struct worker *w)
+static int start_thread(struct sl_worker *w)
 {
     sigset_t all, before;
     pthread_attr_t small;
@@ -206,7 +159,7 @@ static int start_thread(struct worker *w)
     return error;
 }
 
-static int worker_init(struct worker *w)
+static int worker_init(struct sl_worker *w)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = w };
     w->until = INT64_MIN;
@@ -226,25 +179,25 @@ static int worker_init(struct worker *w)
 static int start(void)
 {
     int result = sl_fork_install();
-    if (result || worker)
+    if (result || sl_worker)
         return result;
-    struct worker *w = calloc(1, sizeof(*w));
+    struct sl_worker *w = calloc(1, sizeof(*w));
     if (!w)
         return sl_fail_errno(ENOMEM, "starting the service thread");
     w->epoll = w->kick = -1;
     result = worker_init(w);
     if (result)
-        worker_finish(w);
+        sl_worker_finish(w);
     else
-        worker = w;
+        sl_worker = w;
     return result;
 }
 
 static void kick(void)
 {
     uint64_t one = 1;
-    if (worker && worker != self)
-        (void)!write(worker->kick, &one, sizeof(one));
+    if (sl_worker && sl_worker != self)
+        (void)!write(sl_worker->kick, &one, sizeof(one));
 }
 
 static void stop_if_unused(void)
@@ -252,18 +205,18 @@ static void stop_if_unused(void)
     if (watches || holds)
         return;
     sl_timers_finish(&timers);
-    if (!worker || sl_os_forked()) /* a forked child has the record, but not the thread */
+    if (!sl_worker || sl_os_forked()) /* a forked child has the record, but not the thread */
         return;
     kick();
-    worker->stop = true;
-    if (worker == self) {
-        worker->detached = true;
+    sl_worker->stop = true;
+    if (sl_worker == self) {
+        sl_worker->detached = true;
         pthread_detach(pthread_self());
     } else {
-        worker->next = stopped;
-        stopped = worker;
+        sl_worker->next = sl_workers_stopped;
+        sl_workers_stopped = sl_worker;
     }
-    worker = NULL;
+    sl_worker = NULL;
 }
 
 /* ---- watches ---- */
@@ -272,7 +225,7 @@ static int watch_descriptor(struct sl_watch *watch)
 {
     struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = watch };
     watch->muted = false;
-    if (watch->fd < 0 || epoll_ctl(worker->epoll, EPOLL_CTL_ADD, watch->fd, &event) == 0)
+    if (watch->fd < 0 || epoll_ctl(sl_worker->epoll, EPOLL_CTL_ADD, watch->fd, &event) == 0)
         return 0;
     switch (errno) {
     case EPERM:
@@ -311,8 +264,8 @@ int sl_service_add(struct sl_watch *watch)
 void sl_service_pause(struct sl_watch *watch, bool paused)
 {
     struct epoll_event event = { .events = paused ? 0 : EPOLLIN | EPOLLRDHUP, .data.ptr = watch };
-    if (watch->added && watch->fd >= 0 && !watch->muted && worker)
-        epoll_ctl(worker->epoll, EPOLL_CTL_MOD, watch->fd, &event);
+    if (watch->added && watch->fd >= 0 && !watch->muted && sl_worker)
+        epoll_ctl(sl_worker->epoll, EPOLL_CTL_MOD, watch->fd, &event);
 }
 
 void sl_service_remove(struct sl_watch *watch)
@@ -322,9 +275,9 @@ void sl_service_remove(struct sl_watch *watch)
     /* A child shares the epoll with its parent, and must not change it. */
     if (watch->fd >= 0 && !sl_os_forked())
         mute(watch);
-    for (int i = 0; worker && i < worker->batched; i++)
-        if (worker->batch[i].data.ptr == watch)
-            worker->batch[i].data.ptr = NULL;
+    for (int i = 0; sl_worker && i < sl_worker->batched; i++)
+        if (sl_worker->batch[i].data.ptr == watch)
+            sl_worker->batch[i].data.ptr = NULL;
     sl_timers_remove(&timers, watch);
     watch->added = false;
     watches--;
@@ -340,8 +293,8 @@ void sl_service_set_deadline(struct sl_watch *watch, int64_t deadline)
     if (!deadline || !watch->timer)
         return;
     sl_timers_insert(&timers, watch);
-    if (worker && deadline < worker->until) {
-        worker->until = deadline;
+    if (sl_worker && deadline < sl_worker->until) {
+        sl_worker->until = deadline;
         kick();
     }
 }
@@ -360,25 +313,4 @@ void sl_service_drop(void)
         holds--;
         stop_if_unused();
     }
-}
-
-/* ---- forks ---- */
-
-static _Thread_local bool held_before;
-
-void sl_service_before_fork(void)
-{
-    held_before = holding; /* a callback may fork */
-    if (!held_before)
-        sl_service_lock();
-}
-
-void sl_service_after_fork(bool child)
-{
-    if (child && worker)
-        worker->epoll = worker->kick = -1; /* already closed, and the thread does not exist here */
-    if (child)
-        stopped = NULL;
-    if (!held_before)
-        sl_service_unlock();
 }

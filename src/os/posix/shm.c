@@ -30,11 +30,6 @@
  * program with a profiling timer would never complete a large one. */
 #define STEP (UINT64_C(2) << 20)
 
-size_t sl_os_page_size(void)
-{
-    return (size_t)sysconf(_SC_PAGESIZE);
-}
-
 static int check_size(const char *name, uint64_t size)
 {
     if (!size || size % sl_os_page_size())
