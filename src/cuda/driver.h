@@ -400,6 +400,14 @@ struct sl_cuda_driver {
 /* Valid once sl_cuda_load has returned 0, for the life of the process. */
 extern struct sl_cuda_driver sl_cuda;
 
+/* The driver's file: SLUICE_CUDA_DRIVER, else libcuda.so.1. */
+const char *sl_cuda_library(void);
+
+/* Finds the functions in the driver's library, which is for CUDA `version`. SLUICE_E_UNSUPPORTED if one is missing. */
+int sl_cuda_bind(void *library, int version);
+
+/* ---- load.c ---- */
+
 /* Loads and initialises the driver. After a failure the next call tries again. SLUICE_E_UNSUPPORTED
  * with the reason and the remedy: no driver, too old, no GPU, ...; SLUICE_E_NO_DESCRIPTORS. */
 int sl_cuda_load(void);
@@ -409,8 +417,5 @@ bool sl_cuda_present(void);
 
 /* Version of the loaded driver: 13000 for CUDA 13.0; 0 if none is loaded. Does not load it. */
 uint32_t sl_cuda_version(void);
-
-/* The driver's file: SLUICE_CUDA_DRIVER, else libcuda.so.1. */
-const char *sl_cuda_library(void);
 
 #endif

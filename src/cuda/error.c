@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Maps the driver's error codes to results and messages.
+ * Maps the driver's error codes to results and messages, and remembers which contexts are lost.
  */
 #include "cuda/cuda.h"
 
+#include "util/atomic.h"
 #include "util/result.h"
 
 /* In a lost context no call will succeed again. */
@@ -138,6 +139,39 @@ const char *sl_cuda_code_name(int code)
 const char *sl_cuda_code_mend(int code)
 {
     return meaning_of(code)->mend;
+}
+
+/* ---- lost contexts ---- */
+
+/* For each GPU the last context ID whose context was lost: it is lost for everybody who has it
+ * open, also if another caller saw the failure. */
+static struct {
+    sl_word life;
+    _Atomic int code;
+} ends[64];
+
+void sl_cuda_lose(struct sl_cuda_context *context, int code)
+{
+    size_t at = (size_t)context->device % (sizeof ends / sizeof *ends);
+    int alive = 0;
+
+    if (!atomic_compare_exchange_strong(&context->lost, &alive, code))
+        return;
+    sl_store(&ends[at].code, code, relaxed);
+    sl_store(&ends[at].life, context->id, release);
+}
+
+int sl_cuda_alive(const struct sl_cuda_context *context)
+{
+    size_t at = (size_t)context->device % (sizeof ends / sizeof *ends);
+    int code = sl_load(&context->lost, relaxed);
+
+    if (!code && sl_load(&ends[at].life, acquire) == context->id)
+        code = sl_load(&ends[at].code, relaxed);
+    if (!code)
+        return 0;
+    return sl_fail(SLUICE_E_DRIVER, "device \"%s\" is lost since the driver said %s (%d): %s",
+                   context->name, sl_cuda_code_name(code), code, sl_cuda_code_mend(code));
 }
 
 /* Two codes speak of a context, and not of which: it may be that of a stream or of memory which the program passed, and which
