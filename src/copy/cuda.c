@@ -136,28 +136,6 @@ static bool cuda_close(struct sl_copier *copier, bool working)
 
 /* ---- a job ---- */
 
-int sl_copy_place(struct sl_copy_job *job, struct sl_cu_stream **place)
-{
-    const struct sl_stream *stream = job->state;
-    struct sl_copy_gpu *gpu = gpu_of(job);
-    enum sl_cuda_capture state;
-    bool asked = job->asked;
-
-    job->asked = false;
-    *place = stream_of(job);
-    if (stream == gpu->own || asked)
-        return 0;
-    if (*place == NULL || *place == SL_CU_LEGACY)
-        return sl_cuda_beside(gpu->context, place);
-    int r = sl_cuda_capture(gpu->context, *place, &state, NULL);
-    if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
-        r = sl_fail(SLUICE_E_CAPTURING,
-                    "channel '%s': the stream is capturing a graph, and copies of frames do not belong "
-                    "into it; use another stream, or call this after the capture",
-                    gpu->copier->channel);
-    return r;
-}
-
 /* Queries the stream's capture state, unless begin's answer still holds. Called before the job is
  * marked as having queued work. */
 static int ask(struct sl_copy_job *job)

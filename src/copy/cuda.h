@@ -70,12 +70,6 @@ struct sl_copy_gpu {
     uint32_t next_stage;
 };
 
-/* ---- cuda.c ---- */
-
-/* The stream on which to queue work after the work on the job's stream, without affecting a capture; SLUICE_E_CAPTURING if
- * that captures a graph. Before each driver call, inside sl_cuda_enter; begin's answer is used for a prompt job's first call. */
-int sl_copy_place(struct sl_copy_job *job, struct sl_cu_stream **place);
-
 /* ---- cuda_wait.c ---- */
 
 /* Queues the raise of words on the job's stream. Inside sl_cuda_enter, as sl_copy_raise. */
@@ -100,6 +94,10 @@ int sl_copy_look(const struct sl_copy_job *job, struct sl_copy_side *side);
 void sl_copy_forget(struct sl_copy_gpu *gpu);
 
 /* ---- cuda_queue.c ---- */
+
+/* The stream on which to queue work after the work on the job's stream, without affecting a capture; SLUICE_E_CAPTURING if
+ * that captures a graph. Before each driver call, inside sl_cuda_enter; begin's answer is used for a prompt job's first call. */
+int sl_copy_place(struct sl_copy_job *job, struct sl_cu_stream **place);
 
 /* Can one driver call copy the part? */
 bool sl_copy_is_one(const struct sl_copy_side *side, const struct sl_copy_part *part);

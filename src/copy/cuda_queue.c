@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Queues a part of a copy by driver calls: one for contiguous memory, one for rows, and one for
+ * On which stream a copy is queued, and how a part of it becomes driver calls: one for contiguous memory, one for rows, and one for
  * each step of a further dimension.
  */
 #include "copy/cuda.h"
@@ -9,6 +9,33 @@
 #define LARGEST_PITCH INT32_MAX
 #define MOST_COPIES   16384 /* driver calls for one part */
 #define FINE          64    /* bytes of a run below which a copy engine is very slow in host memory */
+
+static struct sl_cu_stream *stream_of(const struct sl_copy_job *job)
+{
+    return (struct sl_cu_stream *)((const struct sl_stream *)job->state)->native;
+}
+
+int sl_copy_place(struct sl_copy_job *job, struct sl_cu_stream **place)
+{
+    const struct sl_stream *stream = job->state;
+    struct sl_copy_gpu *gpu = job->copier->state;
+    enum sl_cuda_capture state;
+    bool asked = job->asked;
+
+    job->asked = false;
+    *place = stream_of(job);
+    if (stream == gpu->own || asked)
+        return 0;
+    if (*place == NULL || *place == SL_CU_LEGACY)
+        return sl_cuda_beside(gpu->context, place);
+    int r = sl_cuda_capture(gpu->context, *place, &state, NULL);
+    if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
+        r = sl_fail(SLUICE_E_CAPTURING,
+                    "channel '%s': the stream is capturing a graph, and copies of frames do not belong "
+                    "into it; use another stream, or call this after the capture",
+                    gpu->copier->channel);
+    return r;
+}
 
 /* ---- one call ---- */
 
