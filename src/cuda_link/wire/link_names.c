@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Names of segments in the folder of shared memory: finding and removing second names of dead
+ * Names of segments in the folder of shared memory: checking them, finding and removing second names of dead
  * writers, and listing all segments.
  */
 #include <inttypes.h>
@@ -8,8 +8,24 @@
 #include <string.h>
 
 #include "cuda_link/wire/segment.h"
+#include "util/result.h"
 
 #define MOST_LOOKS 256 /* at other channels' second names in one sweep */
+
+int sl_cipd_segment_check_name(const char *name, size_t most)
+{
+    size_t length = strlen(name);
+    if (!length || length > most)
+        return sl_fail(SLUICE_E_NAME, "the name of a cuda-link channel has 1 to %zu bytes, \"%.40s%s\" has %zu",
+                       most, name, length > 40 ? "..." : "", length);
+    for (size_t i = 0; i < length; i++)
+        if (name[i] < ' ' || name[i] > '~' || name[i] == '/')
+            return sl_fail(SLUICE_E_NAME, "the name of a cuda-link channel is of printable ASCII without a slash; "
+                           "\"%.*s\" is followed by another byte (0x%02x)", (int)i, name, (unsigned char)name[i]);
+    if (name[0] == '.')
+        return sl_fail(SLUICE_E_NAME, "the name of a cuda-link channel does not begin with a dot: %s", name);
+    return 0;
+}
 
 void sl_cipd_segment_make_second(const char *name, char second[SL_CIPD_NAME + 1])
 {

@@ -13,21 +13,6 @@
 
 #define ATTEMPTS 100 /* a millisecond each, while names are added and removed */
 
-int sl_cipd_segment_check_name(const char *name, size_t most)
-{
-    size_t length = strlen(name);
-    if (!length || length > most)
-        return sl_fail(SLUICE_E_NAME, "the name of a cuda-link channel has 1 to %zu bytes, \"%.40s%s\" has %zu",
-                       most, name, length > 40 ? "..." : "", length);
-    for (size_t i = 0; i < length; i++)
-        if (name[i] < ' ' || name[i] > '~' || name[i] == '/')
-            return sl_fail(SLUICE_E_NAME, "the name of a cuda-link channel is of printable ASCII without a slash; "
-                           "\"%.*s\" is followed by another byte (0x%02x)", (int)i, name, (unsigned char)name[i]);
-    if (name[0] == '.')
-        return sl_fail(SLUICE_E_NAME, "the name of a cuda-link channel does not begin with a dot: %s", name);
-    return 0;
-}
-
 /* The owner of the memory can truncate it, which kills processes that have it mapped, and can read
  * the handles. */
 int sl_cipd_segment_check_owner(const char *name, const struct sl_os_named *memory)

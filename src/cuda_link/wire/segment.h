@@ -30,10 +30,6 @@ struct sl_cipd_segment {
 };
 #define SL_CIPD_SEGMENT_INIT { .fd = -1 }
 
-/* Is `name` a valid segment name? SLUICE_E_NAME with a message if not: it is empty, has a '/', begins with a
- * dot, has bytes that are not printable ASCII, or is longer than `most`. Spaces and '>' are allowed. */
-int sl_cipd_segment_check_name(const char *name, size_t most);
-
 /* May this user publish in this memory of that name? SLUICE_E_PERMISSION if it is another user's, also for
  * root. */
 int sl_cipd_segment_check_owner(const char *name, const struct sl_os_named *memory);
@@ -86,6 +82,10 @@ void sl_cipd_segment_close(struct sl_cipd_segment *segment);
 void sl_cipd_segment_leave(struct sl_cipd_segment *segment);
 
 /* ---- link_names.c ---- */
+
+/* Is `name` a valid segment name? SLUICE_E_NAME with a message if not: it is empty, has a '/', begins with a
+ * dot, has bytes that are not printable ASCII, or is longer than `most`. Spaces and '>' are allowed. */
+int sl_cipd_segment_check_name(const char *name, size_t most);
 
 /* Are they the same memory, whatever the names? */
 static inline bool sl_cipd_segment_same(const struct sl_os_named *a, const struct sl_os_named *b)
