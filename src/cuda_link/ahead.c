@@ -24,6 +24,7 @@ extern const struct sl_sync_ops sl_sync_cuda;
 
 struct sl_cipd_ahead {
     struct sl_cipd_reader *reader;
+    void (*end_reader)(struct sl_cipd_reader *reader);
     sl_word *words; /* one for each entry */
     uint64_t bytes;
     struct sl_sync_pages *pages;
@@ -188,7 +189,7 @@ static void look_on(void *argument)
     if (atomic_compare_exchange_strong(&ahead->thread, &looks, ENDED))
         sl_os_wake(&ahead->thread, INT32_MAX);
     else
-        sl_cipd_reader_end(reader);
+        ahead->end_reader(reader);
 }
 
 /* ---- the acquiring thread ---- */
@@ -222,7 +223,7 @@ static void destroy(void *argument)
     free(ahead);
 }
 
-int sl_cipd_ahead_begin(struct sl_cipd_reader *reader)
+int sl_cipd_ahead_begin(struct sl_cipd_reader *reader, void (*end_reader)(struct sl_cipd_reader *reader))
 {
     struct sl_cipd_ahead *ahead = calloc(1, sizeof *ahead);
     int r;
@@ -230,6 +231,7 @@ int sl_cipd_ahead_begin(struct sl_cipd_reader *reader)
     if (!ahead)
         return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for waits of streams", reader->base.name);
     ahead->reader = reader;
+    ahead->end_reader = end_reader;
     ahead->watch = (struct sl_watch){ .fd = -1, .timer = look };
     if ((r = equip(ahead, reader->device)) != 0) {
         destroy(ahead);

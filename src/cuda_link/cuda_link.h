@@ -163,11 +163,34 @@ struct sl_cipd_writer {
     int64_t last_frame_ns;
 };
 
+static inline struct sl_cipd_writer *sl_cipd_writer_of(struct sluice_writer *base) { return (struct sl_cipd_writer *)base; }
+
+int sl_cipd_writer_open(struct sluice_writer *base, const struct sluice_writer_params *params);
+int sl_cipd_writer_format(struct sluice_writer *base, struct sluice_format *format);
+void sl_cipd_writer_stats(struct sluice_writer *base, struct sluice_writer_stats *stats);
+
+/* ---- writer_session.c ---- */
+
 /* Begins a session with this format and `slots` slots, and discards the slots of the last one. */
 int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_format *format, uint32_t slots);
 
 /* The same with the format that it has: for another number of slots, or for others if `spoilt`. */
 int sl_cipd_writer_renew(struct sl_cipd_writer *writer, uint32_t slots);
+
+int sl_cipd_writer_set_slots(struct sl_cipd_writer *writer, uint32_t slots);
+int sl_cipd_reformat(struct sluice_writer *base, const struct sluice_format *format);
+/* Before a send: begins a new session if the array's size is not the session's. Its data type must be the channel's. */
+int sl_cipd_make_room(struct sl_cipd_writer *writer, const struct sluice_array *array);
+
+/* Frees a pool after `grace_ns`, and at once the copier's graphs that copy into it. */
+void sl_cipd_writer_retire(struct sl_cipd_writer *writer, struct sl_cipd_pool *pool, int64_t grace_ns);
+
+/* ---- writer_tick.c ---- */
+
+int sl_cipd_writer_begin_tending(struct sl_cipd_writer *writer);
+void sl_cipd_writer_end_tending(struct sl_cipd_writer *writer);
+int sl_cipd_writer_begin_barriers(struct sl_cipd_writer *writer);
+void sl_cipd_writer_end_barriers(struct sl_cipd_writer *writer);
 
 /* Does it check the barrier from now on? Not while it holds it: it would skip its own frames. On the writer's thread, with the lock
  * once it is tended. */
@@ -177,15 +200,20 @@ void sl_cipd_writer_heed(struct sl_cipd_writer *writer);
  * over, so that nobody sees our frames. */
 int sl_cipd_writer_trouble(struct sl_cipd_writer *writer);
 
-static inline struct sl_cipd_writer *sl_cipd_writer_of(struct sluice_writer *base) { return (struct sl_cipd_writer *)base; }
+/* ---- slot_wait.c: the writer's thread ---- */
 
-int sl_cipd_writer_open(struct sluice_writer *base, const struct sluice_writer_params *params);
-int sl_cipd_writer_set_slots(struct sl_cipd_writer *writer, uint32_t slots);
-int sl_cipd_reformat(struct sluice_writer *base, const struct sluice_format *format);
-/* Before a send: begins a new session if the array's size is not the session's. Its data type must be the channel's. */
-int sl_cipd_make_room(struct sl_cipd_writer *writer, const struct sluice_array *array);
-int sl_cipd_writer_format(struct sluice_writer *base, struct sluice_format *format);
-void sl_cipd_writer_stats(struct sluice_writer *base, struct sluice_writer_stats *stats);
+/* Calls `look` in the writer's context until it returns something other than SLUICE_NOT_READY, or the timeout. *waited_ns is
+ * how long that took; it is not set if the context cannot be entered. */
+typedef int sl_cipd_look(struct sl_cipd_writer *writer, const struct sl_cipd_slot *slot);
+int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_look *look, const struct sl_cipd_slot *slot, int64_t timeout_ns,
+                  int64_t *waited_ns);
+
+/* Waits until the GPU has done all work queued for the slot, and records in slot->wait_ns how long that took. 0, SLUICE_NOT_READY
+ * or a failure. */
+int sl_cipd_await_slot(struct sl_cipd_writer *writer, struct sl_cipd_slot *slot, int64_t timeout_ns);
+
+/* Waits until the GPU has done all work that was queued for slots; false after `patience_ns`. */
+bool sl_cipd_drain(struct sl_cipd_writer *writer, int64_t patience_ns);
 
 /* ---- export.c ---- */
 
@@ -195,13 +223,6 @@ int sl_cipd_commit(struct sluice_writer *base, struct sluice_frame *frame, struc
 int sl_cipd_cancel(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream);
 int sl_cipd_send(struct sluice_writer *base, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t count,
                  struct sluice_stream stream, struct sluice_ticket *ticket);
-/* Calls `look` in the writer's context until it returns something other than SLUICE_NOT_READY, or the timeout. *waited_ns is
- * how long that took; it is not set if the context cannot be entered. On the writer's thread. */
-typedef int sl_cipd_look(struct sl_cipd_writer *writer, const struct sl_cipd_slot *slot);
-int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_look *look, const struct sl_cipd_slot *slot, int64_t timeout_ns,
-                  int64_t *waited_ns);
-/* Waits until the GPU has done all work that was queued for slots; false after `patience_ns`. */
-bool sl_cipd_drain(struct sl_cipd_writer *writer, int64_t patience_ns);
 int sl_cipd_writer_pin(struct sluice_writer *base, const struct sluice_frame *frame, sluice_pin **pin);
 int sl_cipd_writer_view(struct sluice_writer *base, const struct sluice_frame *frame, struct sl_view *view);
 
@@ -349,11 +370,16 @@ int sl_cipd_reader_format(struct sluice_reader *base, struct sluice_format *form
 void sl_cipd_reader_device(struct sluice_reader *base, char name[SL_DEVICE_NAME]);
 void sl_cipd_reader_stats(struct sluice_reader *base, struct sluice_reader_stats *stats);
 
+/* Does the channel count as stalled, and why? With the lock, or on the acquiring thread. */
+bool sl_cipd_reader_stalled(const struct sl_cipd_reader *reader, int64_t now, char *why, size_t size);
+
+/* ---- reader_session.c ---- */
+
 /* Connects to a session, if there is none yet. 0; SLUICE_NO_WRITER and so on with a message. */
 int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now);
 
-/* Does the channel count as stalled, and why? With the lock, or on the acquiring thread. */
-bool sl_cipd_reader_stalled(const struct sl_cipd_reader *reader, int64_t now, char *why, size_t size);
+/* The same without GPU resources: finds a session. */
+int sl_cipd_reader_find_session(struct sl_cipd_reader *reader, int64_t now);
 
 /* Does this reason mean that there is no writer? Otherwise one is filling in the segment, or its contents are invalid. */
 bool sl_cipd_is_gone(enum sl_cipd_reason reason);
@@ -367,6 +393,9 @@ void sl_cipd_reader_drop(struct sl_cipd_reader *reader, enum sl_cipd_reason reas
 
 /* Drops a reference; with the reader's lock. */
 void sl_cipd_link_drop(struct sl_cipd_reader *reader, struct sl_cipd_link *link);
+
+/* Frees the entry of a frame that was released and that no stream waits for any more; with the reader's lock. */
+void sl_cipd_held_end(struct sl_cipd_reader *reader, struct sl_cipd_held *held);
 
 /* ---- copy.c: `entry` is the index in `held` of the copy's frame ---- */
 
@@ -388,13 +417,14 @@ void sl_cipd_copies_end(struct sl_cipd_reader *reader);
 
 /* ---- ahead.c ---- */
 
-/* Sets reader->ahead, unless streams cannot wait here. */
-int sl_cipd_ahead_begin(struct sl_cipd_reader *reader);
+/* Sets reader->ahead, unless streams cannot wait here. `end_reader` is called at the end of its thread if that outlives the reader's
+ * close: see sl_cipd_ahead_leave. */
+int sl_cipd_ahead_begin(struct sl_cipd_reader *reader, void (*end_reader)(struct sl_cipd_reader *reader));
 
 /* At close: lets waiting streams continue, though their frames may never come. */
 void sl_cipd_ahead_stop(struct sl_cipd_reader *reader);
 
-/* Waits for its thread. False if that is blocked in the driver: then it calls sl_cipd_reader_end itself later. */
+/* Waits for its thread. False if that is blocked in the driver: then it calls `end_reader` later. */
 bool sl_cipd_ahead_leave(struct sl_cipd_reader *reader);
 void sl_cipd_ahead_end(struct sl_cipd_reader *reader);
 
@@ -425,18 +455,18 @@ struct sl_cipd_held *sl_cipd_find_held(struct sl_cipd_reader *reader, const stru
  * reader's lock, or on the acquiring thread. */
 bool sl_cipd_left_alone(const struct sl_cipd_reader *reader, const struct sl_cipd_frame *frame, int64_t polled_ns);
 
-/* Frees the entry of a frame that was released and that no stream waits for any more; with the reader's lock. */
-void sl_cipd_held_end(struct sl_cipd_reader *reader, struct sl_cipd_held *held);
-
 int sl_cipd_release(struct sluice_reader *base, struct sluice_frame *frame, struct sluice_stream stream);
 int sl_cipd_check(struct sluice_reader *base, const struct sluice_frame *frame);
+int sl_cipd_check_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame);
+int sl_cipd_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame, struct sluice_stream stream);
 int sl_cipd_reader_pin(struct sluice_reader *base, const struct sluice_frame *frame, sluice_pin **pin);
 int sl_cipd_reader_view(struct sluice_reader *base, const struct sluice_frame *frame, struct sl_view *view);
 
 /* ---- overwrite_check.c ---- */
 
-int sl_cipd_check_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame);
-int sl_cipd_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame, struct sluice_stream stream);
+/* Has the stream record, behind its work, whether the writer has left the frame alone until then. SLUICE_E_CAPTURING, ... With the
+ * reader's lock. */
+int sl_cipd_mark_held(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const struct sl_stream *stream);
 
 /* Was the frame whole according to its last mark? False also if that is not known. With the reader's lock. */
 bool sl_cipd_was_left(const struct sl_cipd_held *held);

@@ -16,7 +16,6 @@
 #include "util/result.h"
 
 #define BLOCK_PATIENCE (10 * SLUICE_S)
-#define SPIN (200 * INT64_C(1000))
 
 static struct sl_cipd_slot *next_slot(struct sl_cipd_writer *writer, uint32_t *number)
 {
@@ -68,45 +67,6 @@ static int check(struct sl_cipd_writer *writer)
     return check_barrier(writer);
 }
 
-int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_look *look, const struct sl_cipd_slot *slot, int64_t timeout_ns,
-                  int64_t *waited_ns)
-{
-    int64_t began = 0, now = 0;
-    struct sl_cuda_scope scope;
-    int r = sl_cuda_enter(writer->context, SL_CUDA_RELAXED, &scope);
-
-    if (r != 0)
-        return r;
-    while ((r = look(writer, slot)) == SLUICE_NOT_READY) {
-        if (began == 0)
-            began = now = sl_os_now();
-        /* `now` is from before the query: this thread may have been suspended since. */
-        if (now >= sl_os_later(began, timeout_ns))
-            break;
-        if (now - began >= SPIN) /* until then without a pause, as a query takes long enough */
-            sl_os_sleep(SL_CIPD_LOOK);
-        now = sl_os_now();
-    }
-    sl_cuda_leave(&scope);
-    *waited_ns = now - began;
-    return r;
-}
-
-/* Has the GPU done all work queued for the slot? */
-static int look(struct sl_cipd_writer *writer, const struct sl_cipd_slot *slot)
-{
-    return sl_cuda_event_look(writer->context, slot->fence.event);
-}
-
-static int await_slot(struct sl_cipd_writer *writer, struct sl_cipd_slot *slot, int64_t timeout_ns)
-{
-    int64_t waited_ns = 0;
-    int r = slot->fence.stream == 0 ? 0 : sl_cipd_await(writer, look, slot, timeout_ns, &waited_ns);
-
-    sl_store(&slot->wait_ns, (uint64_t)waited_ns, relaxed);
-    return r;
-}
-
 static int no_slot(struct sl_cipd_writer *writer, uint32_t number, int64_t timeout_ns, uint64_t dropped)
 {
     sl_mutex_lock(&writer->lock);
@@ -127,7 +87,7 @@ static int wait_slot(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t
     if (r != 0 || sl_cipd_spare_is_behind(writer))
         return r;
     SL_STAGE_BEGIN(WAIT_SLOT);
-    r = await_slot(writer, slot, timeout_ns);
+    r = sl_cipd_await_slot(writer, slot, timeout_ns);
     SL_STAGE_END(WAIT_SLOT);
     sl_mutex_lock(&writer->lock);
     writer->waited_ns += sl_load(&slot->wait_ns, relaxed);
@@ -248,7 +208,7 @@ static int record(struct sl_cipd_writer *writer, struct sl_copy_job *job)
     SL_STAGE_END(SIGNAL);
     if (r != 0 || !writer->params.block)
         return r;
-    r = await_slot(writer, slot, BLOCK_PATIENCE);
+    r = sl_cipd_await_slot(writer, slot, BLOCK_PATIENCE);
     if (r == SLUICE_NOT_READY)
         return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': the GPU did not finish the frame within %d s; it is not published",
                        writer->base.name, (int)(BLOCK_PATIENCE / SLUICE_S));
@@ -435,18 +395,6 @@ int sl_cipd_send(struct sluice_writer *base, struct sluice_frame *header, const 
     r = send_one(writer, header, &arrays[0], known, &job, ticket);
     sl_copy_end(&job);
     return r;
-}
-
-bool sl_cipd_drain(struct sl_cipd_writer *writer, int64_t patience_ns)
-{
-    int64_t until = sl_os_deadline(patience_ns);
-    bool done = true;
-
-    for (uint32_t i = 0; writer->pool && i < writer->pool->count && done; i++) {
-        int64_t left = until - sl_os_now();
-        done = await_slot(writer, &writer->pool->slots[i], left > 0 ? left : 0) != SLUICE_NOT_READY;
-    }
-    return done;
 }
 
 /* ---- frames that are begun ---- */

@@ -226,8 +226,7 @@ static int queue(struct sl_cipd_marks *marks, const char *name, uint64_t line, u
     return r == 0 ? sl_cu(marks->context, EventRecord, last, place) : r;
 }
 
-/* With the reader's lock. */
-static int mark(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const struct sl_stream *stream)
+int sl_cipd_mark_held(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const struct sl_stream *stream)
 {
     struct sl_cu_stream *place;
     struct sl_cuda_scope scope;
@@ -247,30 +246,6 @@ static int mark(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const 
         (r = queue(held->link->marks, reader->base.name, sl_stream_line(stream), &note, place)) == 0)
         held->mark = note + 1;
     sl_cuda_leave(&scope);
-    return r;
-}
-
-int sl_cipd_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame, struct sluice_stream handle)
-{
-    struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
-    struct sl_stream *stream;
-    int r;
-
-    if (!held)
-        return SLUICE_E_STALE;
-    if (handle.id == SLUICE_ON_CPU.id)
-        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': a mark is for a stream; of the CPU sluice_reader_check tells",
-                       reader->base.name);
-    if ((r = sl_cipd_reader_stream(reader, handle)) != 0)
-        return r;
-    if (held->copied)
-        return 0;
-    if ((r = sl_stream_hold(handle, &stream)) != 0)
-        return r;
-    sl_mutex_lock(&reader->lock);
-    r = mark(reader, held, stream);
-    sl_mutex_unlock(&reader->lock);
-    sl_object_drop(&stream->object);
     return r;
 }
 

@@ -90,12 +90,28 @@ int sl_cipd_reader_stream(struct sl_cipd_reader *reader, struct sluice_stream ha
     return r;
 }
 
-void sl_cipd_held_end(struct sl_cipd_reader *reader, struct sl_cipd_held *held)
+int sl_cipd_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame, struct sluice_stream handle)
 {
-    sl_cipd_link_drop(reader, held->link);
-    held->link = NULL;
-    held->waits = SL_CIPD_READY;
-    sl_store(&held->token, 0, release);
+    struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
+    struct sl_stream *stream;
+    int r;
+
+    if (!held)
+        return SLUICE_E_STALE;
+    if (handle.id == SLUICE_ON_CPU.id)
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': a mark is for a stream; of the CPU sluice_reader_check tells",
+                       reader->base.name);
+    if ((r = sl_cipd_reader_stream(reader, handle)) != 0)
+        return r;
+    if (held->copied)
+        return 0;
+    if ((r = sl_stream_hold(handle, &stream)) != 0)
+        return r;
+    sl_mutex_lock(&reader->lock);
+    r = sl_cipd_mark_held(reader, held, stream);
+    sl_mutex_unlock(&reader->lock);
+    sl_object_drop(&stream->object);
+    return r;
 }
 
 int sl_cipd_release(struct sluice_reader *base, struct sluice_frame *frame, struct sluice_stream stream)
