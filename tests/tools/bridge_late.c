@@ -46,7 +46,7 @@ TEST_TIMEOUT(bridge_goes_on_behind_a_copy_that_came_to_no_end, 120)
 {
     sluice_writer *writer = open_from();
     start_still(writer, "host");
-    CHECK_SOON(strstr(program_so_far(&bridge, "err"), " Going on."), 60);
+    CHECK_SOON(strstr(program_so_far(&bridge, "err"), " Forwarding continues."), 60);
     CHECK_HAS(program_so_far(&bridge, "err"), "did not get to the copy within 10 s");
     CHECK_OK(sluice_writer_close(&writer));
     CHECK_EQ(program_end(&bridge, SIGINT), 0);
@@ -59,7 +59,7 @@ TEST_TIMEOUT(bridge_waits_for_a_copy_that_readers_wait_for, 120)
 {
     sluice_writer *writer = open_from();
     start_still(writer, "cuda:0");
-    CHECK_SOON(strstr(program_so_far(&bridge, "err"), "has not copied a frame for 10 s"), 60);
+    CHECK_SOON(strstr(program_so_far(&bridge, "err"), "has been copying a frame for 10 s"), 60);
     CHECK_OK(sluice_writer_close(&writer));
     CHECK_EQ(program_end(&bridge, SIGINT), 0);
     CHECK_HAS(bridge.out, "bridged 0 frames");

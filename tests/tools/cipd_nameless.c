@@ -37,14 +37,14 @@ TEST(info_of_a_segment_that_has_lost_its_name)
     void *at = map_segment();
     CHECK_EQ(sluice_run(&p, "info", name), 3);
     CHECK_HAS(p.err, "there is no channel");
-    snprintf(says, sizeof says, "1 program uses a segment that had this name and has lost it (process %ld): most likely its writer was killed",
+    snprintf(says, sizeof says, "1 program still uses a deleted segment of this name (process %ld); its writer was probably killed",
              (long)getpid());
     CHECK_HAS(p.err, says);
     strcat(name, "x"); /* which nobody has */
     CHECK_EQ(sluice_run(&p, "info", name), 3);
-    CHECK(!strstr(p.err, "lost it"));
+    CHECK(!strstr(p.err, "deleted segment"));
     name[strlen(name) - 1] = 0;
     CHECK_EQ(munmap(at, SIZE), 0);
     CHECK_EQ(sluice_run(&p, "info", name, "--json"), 3);
-    CHECK(!strstr(p.err, "lost it"));
+    CHECK(!strstr(p.err, "deleted segment"));
 }

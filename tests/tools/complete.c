@@ -121,5 +121,5 @@ TEST(offers_names_of_killed_writers)
     player_start(&player, "camera", "--pattern", "--quiet", "--size", "64x64");
     CHECK_EQ(program_end(&player, SIGKILL), -SIGKILL);
     CHECK_EQ(sluice_run(&asked, "__complete", "play", "test", "ca"), 0);
-    CHECK_STR(asked.out, "camera\tits writer died\n");
+    CHECK_STR(asked.out, "camera\tthe writer died\n");
 }

@@ -43,12 +43,12 @@ TEST_TIMEOUT(the_demo_on_a_gpu, 90)
     static struct program p;
     use_gpu();
     CHECK_EQ(sluice_run(&p, "demo", "--seconds", "6", "--size", "160x90", "--fps", "30", "--out", in_dir("demo")), 0);
-    CHECK_HAS(p.out, "demo: on the Fake GPU 0\n");
+    CHECK_HAS(p.out, "demo: using the Fake GPU 0\n");
     CHECK_HAS(p.out, "device cuda:0");
     CHECK_HAS(p.out, "demo: killed player");
-    CHECK_HAS(p.out, "demo: started the player again");
+    CHECK_HAS(p.out, "demo: restarted the player");
     CHECK_HAS(p.out, "demo: killed filter");
-    CHECK_HAS(p.out, "demo: started the filter again");
+    CHECK_HAS(p.out, "demo: restarted the filter");
     CHECK_HAS(p.out, "demo: ok, ");
     CHECK_HAS(p.out, ", 0 torn\n");
 }
@@ -60,14 +60,14 @@ TEST_TIMEOUT(the_demo_chooses_what_works, 90)
     use_gpu();
     setenv("SLUICE_FAKE_WITHOUT", "register", 1);
     sluice_run(&p, "demo", "--seconds", "0.3", "--size", "160x90", "--out", in_dir("demo"));
-    CHECK_HAS(p.out, "demo: in host memory, for the Fake GPU 0 lacks what channels need");
+    CHECK_HAS(p.out, "demo: using host memory: the Fake GPU 0 lacks features that channels need");
     CHECK_HAS(p.out, "device host");
     setenv("SLUICE_CUDA_DRIVER", "libno-such-driver.so.1", 1);
     sluice_run(&p, "demo", "--seconds", "0.3", "--size", "160x90", "--out", in_dir("demo"));
-    CHECK_HAS(p.out, "demo: in host memory, for no GPU can be used: no CUDA driver");
+    CHECK_HAS(p.out, "demo: using host memory: no CUDA driver");
     CHECK_EQ(sluice_run(&p, "demo", "--seconds", "0.3", "--size", "160x90", "--out", in_dir("demo"), "--device", "host"), 0);
-    CHECK_HAS(p.out, "demo: started the player again");
-    CHECK_HAS(p.out, "demo: started the filter again");
-    CHECK(strstr(p.out, "in host memory") == NULL);
+    CHECK_HAS(p.out, "demo: restarted the player");
+    CHECK_HAS(p.out, "demo: restarted the filter");
+    CHECK(strstr(p.out, "using host memory") == NULL);
     CHECK_HAS(p.out, "device host");
 }

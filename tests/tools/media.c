@@ -182,7 +182,7 @@ TEST(recording_to_a_name_without_an_ending)
     NEEDS_FFMPEG();
     player_start(&player, "camera", "--pattern", "--size", "64x48");
     CHECK_EQ(sluice_run(&p, "record", "camera", in_dir("take"), "--frames", "1", "--fps", "30"), 1);
-    CHECK_HAS(p.err, "take .mp4,");
+    CHECK_HAS(p.err, "use .mp4,");
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 
@@ -216,13 +216,13 @@ TEST(recording_what_is_no_image)
     CHECK_OK(sluice_writer_begin(writer, 0, &frame));
     CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
     CHECK_EQ(sluice_run(&p, "record", "numbers", in_dir("x.mp4"), "--fps", "5"), 1);
-    CHECK_HAS(p.err, "float32[3,4], which is no image");
+    CHECK_HAS(p.err, "float32[3,4], which is not an image");
     CHECK_EQ(sluice_run(&p, "snap", "numbers", in_dir("x.png")), 1);
-    CHECK_HAS(p.err, "is no image; "); /* and nothing of bytes without an order */
+    CHECK_HAS(p.err, "is not an image; "); /* and nothing of bytes without an order */
     CHECK(access(in_dir("x.png"), F_OK) != 0);
     CHECK_EQ(sluice_run(&p, "snap", "numbers", in_dir("x.npy")), 0);
     CHECK_EQ(sluice_run(&p, "view", "numbers", "--ascii"), 1);
-    CHECK_HAS(p.err, "is no image");
+    CHECK_HAS(p.err, "is not an image");
     sluice_writer_close(&writer);
 }
 
@@ -234,9 +234,9 @@ TEST_TIMEOUT(demo_heals, 60)
                         in_dir("result")),
              0);
     CHECK_HAS(p.out, "killed player (pid ");
-    CHECK_HAS(p.out, "started the player again");
+    CHECK_HAS(p.out, "restarted the player");
     CHECK_HAS(p.out, "killed filter (pid ");
-    CHECK_HAS(p.out, "started the filter again");
+    CHECK_HAS(p.out, "restarted the filter");
     char *last = strstr(p.out, "demo: ok, ");
     CHECK(last != NULL);
     CHECK_HAS(last, " frames, 0 torn\n");

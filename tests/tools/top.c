@@ -157,7 +157,7 @@ TEST(rows_come_and_go_with_their_names)
     CHECK(top_list(&top, entries, 2));
     CHECK_EQ(top.count, 2);
     CHECK(top.list[1] == last && top.list[1]->answered); /* what was known of it stays */
-    CHECK(top_is_dead(top.list[0]) && !top.list[0]->lived);
+    CHECK(top_is_dead(top.list[0]) && !top.list[0]->was_live);
     top_free(&top);
 }
 
@@ -432,8 +432,8 @@ TEST(top_of_an_empty_folder_and_of_none)
     CHECK_EQ(sluice_run(&p, "top", "--once", NATIVE, "--interval", "0.05"), 1);
     CHECK_HAS(p.err, "sluice: top: ");
     CHECK_EQ(sluice_run(&p, "top", "--sort", "latncy"), 2);
-    CHECK_HAS(p.err, "'latency' is near");
+    CHECK_HAS(p.err, "did you mean 'latency'?");
     CHECK_EQ(sluice_run(&p, "top", "--sort", "zzzzzz"), 2);
-    CHECK_HAS(p.err, "there are name, state, fps");
+    CHECK_HAS(p.err, "columns are name, state, fps");
     CHECK_EQ(sluice_run(&p, "top", "--interval", "0"), 2);
 }

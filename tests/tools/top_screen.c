@@ -190,7 +190,7 @@ TEST_TIMEOUT(screen_sorts_filters_and_opens, 120)
     wait_for("filter: eta_");
     wait_until_gone("alpha");
     type("Enter");
-    wait_for("only 'eta'");
+    wait_for("filter 'eta'");
     type("Home Enter"); /* beta */
     wait_for("session");
     snprintf(pid, sizeof pid, "%d  in order", (int)getpid());
@@ -201,7 +201,7 @@ TEST_TIMEOUT(screen_sorts_filters_and_opens, 120)
     type("'?'");
     wait_for("columns: channels");
     type("x Escape"); /* leaves the help, then the channel */
-    wait_for("only 'eta'");
+    wait_for("filter 'eta'");
     type("Escape");
     wait_for("alpha");
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
@@ -236,9 +236,9 @@ TEST_TIMEOUT(screen_help_is_whole_however_narrow, 120)
     wait_for("keys");
     for (int i = 0; i < 2; i++) {
         tmux("resize-window -x %u -y 60", widths[i]);
-        CHECK_SOON(says("reverses the order / shows only names with this in them, or like this: cam*; Esc shows all again a shows"),
+        CHECK_SOON(says("reverse the order / show only names that contain a text or match a pattern such as cam*; Esc shows all a show"),
                    PATIENCE);
-        CHECK_SOON(says("up, down, pages, Home, End choose a channel, or scroll its readers Enter opens"), PATIENCE);
+        CHECK_SOON(says("up, down, pages, Home, End choose a channel, or scroll its readers Enter open"), PATIENCE);
     }
     type("x q");
     wait_for("ready$"); /* the narrower terminal keeps no more of what was before */
@@ -254,14 +254,14 @@ TEST_TIMEOUT(screen_shows_what_happens_to_writers, 120)
     start_top("--interval 0.2");
     wait_for("2 live");
     CHECK_EQ(program_end(&victim, SIGKILL), -SIGKILL);
-    wait_for("its writer died; the name is free to take");
+    wait_for("the writer died; the name may be reused");
     int status;
     kill(stuck.pid, SIGSTOP);
     CHECK_EQ(waitpid(stuck.pid, &status, WUNTRACED), stuck.pid);
     wait_for("is stopped");
     wait_for("0 live, 1 stuck, 1 dead");
     type("Home Enter");
-    wait_for("what follows is what it said last");
+    wait_for("below is its last answer");
     kill(stuck.pid, SIGCONT);
     wait_until_gone("what follows");
     type("Escape");
@@ -272,7 +272,7 @@ TEST_TIMEOUT(screen_shows_what_happens_to_writers, 120)
     type("Enter");
     wait_for("wire version");
     CHECK_EQ(program_end(&stuck, SIGTERM), 0);
-    wait_for("its writer has closed it");
+    wait_for("closed by its writer");
     type("Escape");
     wait_for("no channels");
     type("C-c");

@@ -44,14 +44,14 @@ TEST(wrong_lines)
         int status;
         const char *says;
     } cases[] = {
-        { { "recrod" }, 2, "'record' is near" },
-        { { "zzz" }, 2, "there is no command 'zzz'" },
-        { { "help", "zzz" }, 2, "there is no command 'zzz'" },
-        { { "ls", "--jsno" }, 2, "--json is near" },
-        { { "ls", "-z" }, 2, "no option -z" },
-        { { "ls", "x" }, 2, "'x' is one argument too many" },
-        { { "info" }, 2, "it needs CHANNEL" },
-        { { "play", "test" }, 2, "it needs FILE|DEVICE|test CHANNEL" },
+        { { "recrod" }, 2, "did you mean 'record'?" },
+        { { "zzz" }, 2, "unknown command 'zzz'" },
+        { { "help", "zzz" }, 2, "unknown command 'zzz'" },
+        { { "ls", "--jsno" }, 2, "did you mean --json?" },
+        { { "ls", "-z" }, 2, "unknown option -z" },
+        { { "ls", "x" }, 2, "unexpected argument 'x'" },
+        { { "info" }, 2, "missing argument; it takes CHANNEL" },
+        { { "play", "test" }, 2, "missing argument; it takes FILE|DEVICE|test CHANNEL" },
         { { "play", "test", "a", "--frames" }, 2, "--frames needs a value" },
         { { "play", "test", "a", "--fps", "-1" }, 2, "--fps takes a number" },
         { { "play", "test", "a", "--fps", "nan" }, 2, "--fps takes a number" },
@@ -60,7 +60,7 @@ TEST(wrong_lines)
         { { "play", "test", "a", "--size", "9x9x9" }, 2, "--size takes WIDTHxHEIGHT" },
         { { "play", "test", "a", "--slots", "2" }, 2, "--slots takes a whole number from 3 to 64" },
         { { "play", "test", "a", "--slots", "-4" }, 2, "--slots takes" },
-        { { "play", "test", "a", "--format", "rgbx" }, 2, "near is rgba" },
+        { { "play", "test", "a", "--format", "rgbx" }, 2, "did you mean 'rgba'?" },
         { { "play", "test", "a/b", "--pattern" }, 1, "a/b" },
         { { "play", "test", "", "--pattern" }, 1, "empty" },
         { { "play", "test", "tcp:a", "--pattern" }, 1, "tcp" },
@@ -71,7 +71,7 @@ TEST(wrong_lines)
         { { "snap", "nope", "x.png" }, 3, "nope" },
         { { "record", "nope", "x.slr" }, 3, "nope" },
         { { "info", "nope" }, 3, "nope" },
-        { { "bridge", "a" }, 2, "it needs FROM TO" },
+        { { "bridge", "a" }, 2, "missing argument; it takes FROM TO" },
         { { "bridge", "a", "sluice:a" }, 2, "FROM and TO are both" },
         { { "bridge", "a", "tcp:b" }, 1, "tcp" },
         { { "bridge", "a/b", "c" }, 1, "a/b" },
@@ -110,7 +110,7 @@ TEST(view_without_a_display)
     unsetenv("DISPLAY");
     unsetenv("WAYLAND_DISPLAY");
     CHECK_EQ(sluice_run(&p, "view", "camera"), 1);
-    CHECK_HAS(p.err, "there is no display");
+    CHECK_HAS(p.err, "no display");
     CHECK_HAS(p.err, "sluice snap camera");
 }
 
@@ -119,7 +119,7 @@ TEST(a_near_channel_is_named)
     static struct program p, player;
     player_start(&player, "camera", "--pattern", "--size", "64x48");
     CHECK_EQ(sluice_run(&p, "info", "camrea"), 3);
-    CHECK_HAS(p.err, "there is a channel 'camera'");
+    CHECK_HAS(p.err, "did you mean the channel 'camera'?");
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 

@@ -16,7 +16,7 @@
 bool is_cipd(const char *name);
 
 /* The option --undeclared: a row for a table of options, and its parser. The parser prints what is wrong. */
-#define UNDECLARED_OPTION { 'u', "undeclared", "rgba|bgra", "cipd: channel: byte order if the channel does not tell" }
+#define UNDECLARED_OPTION { 'u', "undeclared", "rgba|bgra", "byte order of a cipd: channel that does not declare it" }
 bool cipd_parse_order(const struct args *args, uint32_t *order);
 
 /* Fills in the parameters of a reader of "cipd:NAME": cuda-link's environment variables, the newest frame, copied so
