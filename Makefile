@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
 #
-# The few things one does, each as one word. The build itself is Meson's: see meson.build.
+# Shortcuts for common tasks. Meson does the build: see meson.build.
 PREFIX ?= /usr/local
 BUILD = gcc
 
 help:
-	@echo 'make demo       shows Sluice at work on a real video, within a minute'
-	@echo 'make test       builds and runs all tests'
-	@echo 'make install    installs library, headers and command (PREFIX=$(PREFIX), DESTDIR=)'
-	@echo 'make asan       the tests again, looking for memory errors'
-	@echo 'make tsan       the tests again, looking for data races'
-	@echo 'make coverage   the tests again, counting the lines they run'
-	@echo 'make bench      measures, beside other ways to hand frames over: figures.json, plots in figures/'
-	@echo 'make site       builds the documents as a site, build-site/html'
-	@echo 'make clean      removes what was built'
+	@echo 'make demo       demonstrate Sluice with a real video, within a minute'
+	@echo 'make test       build and run all tests'
+	@echo 'make install    install library, headers and command (PREFIX=$(PREFIX), DESTDIR=)'
+	@echo 'make asan       run the tests with the address sanitizer'
+	@echo 'make tsan       run the tests with the thread sanitizer'
+	@echo 'make coverage   run the tests and count the lines that they execute'
+	@echo 'make bench      compare with other ways to share frames: figures.json, plots in figures/'
+	@echo 'make site       build the documentation as a site, build-site/html'
+	@echo 'make clean      remove everything that was built'
 
 demo:
 	@dev/setup demo

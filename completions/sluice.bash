@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Completion for bash. The command itself knows what may stand at the cursor: `sluice __complete WORDS`.
+# Completion for bash. `sluice __complete WORDS` prints the candidates.
 
-# The words up to the cursor, as they are typed, into `typed`. Bash takes --size=640x360 and cipd:camera for three words each:
-# they are put together again where nothing stands between.
+# Stores the words up to the cursor, as typed, in `typed`. Bash splits --size=640x360 and cipd:camera into three words; parts
+# without space between them are joined again.
 _sluice_words()
 {
     local rest=$COMP_LINE word before='' i
@@ -20,7 +20,7 @@ _sluice_words()
     done
 }
 
-# What the shell makes of a word into `plain`, without looking at $ and `; the quote that is open at its end into `open`.
+# Unquotes a word into `plain`, without expanding $ and `, and stores a quote that is still open in `open`.
 _sluice_plain()
 {
     local word=$1 c i
@@ -41,7 +41,7 @@ _sluice_plain()
     done
 }
 
-# A word as it is to be typed where the quote `open` is open.
+# Prints a word quoted for insertion after the open quote `open`.
 _sluice_quoted()
 {
     case $open in
@@ -71,7 +71,7 @@ _sluice()
         esac
     done < <("${COMP_WORDS[0]/#\~/$HOME}" __complete "${words[@]}" 2>/dev/null)
 
-    # Bash replaces what stands behind the last : = or open quote. Where there are files it quotes by itself.
+    # Bash replaces the text after the last : or = or open quote. File names are quoted by bash itself.
     _sluice_plain "${typed[-1]%"$2"}"
     head=$plain
     for word in "${offered[@]}"; do

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-# Completion for fish. The command itself knows what may stand at the cursor: `sluice __complete WORDS`.
+# Completion for fish. `sluice __complete WORDS` prints the candidates.
 
 function __sluice_complete
     set -l words (commandline --tokenize --current-process --cut-at-cursor)
     set -l current (commandline --current-token --cut-at-cursor)
-    # Without its quotes, the one that is still open too.
+    # Without quotes, including one that is still open.
     set -l plain (string unescape -- $current; or string trim --left --chars "'\"" -- $current)
-    # --clip=PATH: fish completes the path, the option goes before it again.
+    # For --clip=PATH fish completes the path, and the option is prepended again.
     set -l option (string match --regex -- '^--[^=]*=' $current)
     set -l path (string replace --regex -- '^--[^=]*=' '' $current)
     for line in ($words[1] __complete $words[2..-1] "$plain" 2>/dev/null)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tests in C that dev/gpu-check runs, as tasks: each test of a program is one, and can run beside any other."""
+"""The tests in C, as tasks: each test of a program is a task of its own, which can run at the same time as others."""
 import functools
 import pathlib
 import subprocess
@@ -14,19 +14,19 @@ from gpucheck.suite import Suite, run
 TARGETS = ["tests/gpu/gpu", "tests/fake/fake", "tests/fake/libfakecuda.so", "tests/fake/libfakestub.so",
            "tests/fake/cudart64_12.dll", "tests/storm/storm", "tests/multi/multi", "tests/docs/docs-gpu", "tests/unit/unit",
            "tools/sluice", "examples/example-filter", "examples/example-gpu-filter"]
-GPU, OUTSIDE, WITHOUT = 0, SPARE, SPARE + 1  # ranks: on the GPU, what looks from outside, what needs none; Python's tests come between
+GPU, OUTSIDE, WITHOUT = 0, SPARE, SPARE + 1  # ranks: on the GPU, the command and tools, without a GPU; Python's tests come between
 MEMCHECK = "compute-sanitizer memcheck"
-TAKES = {"gpu": 4.0, "between": 8.0, "fake-gpu": 0.3, "fake": 0.4, "sanitized": 5.0, "alone": 4.0, "mps": 2.0}  # s: a test that nobody knows
-MPS_LIMIT, MPS_SCALE = 90, "0.25"  # s, for a server that hangs holds up each test; of how long the long ones are
+TAKES = {"gpu": 4.0, "between": 8.0, "fake-gpu": 0.3, "fake": 0.4, "sanitized": 5.0, "alone": 4.0, "mps": 2.0}  # s: of a test with no recorded duration
+MPS_LIMIT, MPS_SCALE = 90, "0.25"  # s, since a server that hangs delays each test; scale of the long tests
 
 
 def says(title, lines):
-    """A task that has this to say."""
+    """A task that only reports these lines."""
     return Task(title, 0, lambda: Suite(title, "\n".join(lines) + "\n", 0, 0))
 
 
 class Tests:
-    """The tests of what was built in a folder; `parts` of them."""
+    """The tests in a build folder, limited to `parts`."""
 
     def __init__(self, folder, out, facts, gpus, times, parts):
         self.folder, self.out, self.times, self.parts = folder, out, times, parts
@@ -42,7 +42,7 @@ class Tests:
         return subprocess.run([str(program), "--list"], capture_output=True, text=True).stdout.split()
 
     def each(self, kind, title, program, names, rank, **environment):
-        """A task for each of these tests."""
+        """Returns a task for each of these tests."""
         log = self.out / f"{kind}.tap"
         pathlib.Path(log).unlink(missing_ok=True)
 
@@ -54,14 +54,14 @@ class Tests:
 
     @staticmethod
     def noted(kind, name, suite):
-        """What happened to a program happened to its test."""
+        """Reports the exit status of a program as its test's."""
         if "(the program)" in suite.failed:
             suite.failed[name] = suite.failed.pop("(the program)")
         suite.times = {f"{kind} {name}": suite.seconds}
         return suite
 
     def whole(self, title, log, seconds, rank, limit, command, **environment):
-        """A task that is a program, with all that it is told to do."""
+        """A task that runs a whole program with its arguments."""
         def job():
             suite = Suite(title, *outputs(run(command, self.out / log, limit, **environment)))
             suite.times = {title: suite.seconds}
@@ -70,7 +70,7 @@ class Tests:
         return Task(title, self.times.get(title, seconds), job, rank=rank)
 
     def plainly(self, title, name):
-        """Most that want two GPUs skip themselves where there is one: that takes no sanitizer, which needs seconds for it."""
+        """With one GPU most tests for two are skipped; no need to start compute-sanitizer for them, which takes seconds."""
         return Suite(title, *outputs(run([self.program, name], self.out / "plainly.tap", 200, append=True, **self.on_gpu)))
 
     def memchecked(self, title, log, names, rank, plainly=False, **environment):
@@ -86,7 +86,7 @@ class Tests:
         return [Task(title, self.times.get(f"sanitized {name}", usual), functools.partial(job, name), (name,), rank) for name in names]
 
     def sanitized(self, all_of_them):
-        """What is about memory that is shared; and all others that can be looked at, with the reason why some cannot."""
+        """The tests of shared memory under compute-sanitizer, and all others that support it; with the reason for the rest."""
         if not outside.find_sanitizer():
             return [says(MEMCHECK, ["ok 1 - memcheck.all # SKIP there is no compute-sanitizer here"])]
         chosen = [name for name in self.names if SANITIZED.search(name)]
@@ -102,7 +102,7 @@ class Tests:
         return tasks
 
     def as_client(self, name):
-        """A task of gpucheck.mps: a test under MPS."""
+        """A test under MPS, as a task for gpucheck.mps."""
         def job(environment):
             done = run([self.program, name], self.out / "mps.tap", MPS_LIMIT, append=True, SLUICE_TEST_SCALE=MPS_SCALE, **self.on_gpu, **environment)
             return self.noted("mps", name, Suite("", *outputs(done)))
@@ -112,7 +112,7 @@ class Tests:
     # ---- the phases ----
 
     def measured(self):
-        """What calls cost: with nothing beside."""
+        """Tests that measure calls, with nothing else running."""
         if "c-tests" not in self.parts:
             return []
         return [Task("sluice doctor, each GPU", 3, lambda: outside.doctor(self.folder, self.out)),
@@ -120,14 +120,14 @@ class Tests:
                            [self.program, *filter(MEASURED.search, self.names)], **self.on_gpu)]
 
     def without_gpu(self):
-        """CI runs these, too."""
+        """Tests that need no GPU, which CI also runs."""
         fake = self.folder / "tests/fake/fake"
         return [*self.each("fake-gpu", "the same on the fake driver", self.program, self.names, WITHOUT,
                            SLUICE_CUDA_DRIVER=str(self.folder / "tests/fake/libfakecuda.so")),
                 *self.each("fake", "failing calls on the fake driver", fake, self.names_of(fake), WITHOUT)]
 
     def beside(self, sanitizer, long):
-        """What may run beside anything but itself being measured."""
+        """Tests that may run at the same time as any but the measured ones."""
         tasks = self.on_the_gpu(long) if "c-tests" in self.parts else []
         if self.gpus and ("c-tests" in self.parts and sanitizer or "sanitizer" in self.parts):
             tasks += self.sanitized("sanitizer" in self.parts)
@@ -159,12 +159,12 @@ class Tests:
         return self.each("between", "between processes", program, names, GPU, SLUICE_TEST_DEVICE="cuda:0")
 
     def storm(self, record):
-        """The program and its environment."""
+        """Returns the program and its environment."""
         return [self.folder / "tests/storm/storm", "storm.*"], {
             "SLUICE_TEST_GPU": "1", "SLUICE_STORM_DEVICE": "cuda:0", "SLUICE_STORM_KILLS": "60", "SLUICE_STORM_RECORD": str(self.out / record)}
 
     def alone(self, long):
-        """What has the GPU's memory to itself, or all of its time."""
+        """Tests that need all of the GPU's memory or time."""
         if "c-tests" not in self.parts:
             return []
         tasks = self.each("alone", "with the GPU to itself", self.program, filter(ALONE.search, self.names), GPU, **self.on_gpu)
@@ -174,7 +174,7 @@ class Tests:
         return tasks
 
     def plays(self):
-        """What plays in real time, while nothing is loaded."""
+        """Tests in real time, which need an idle machine."""
         def task(name, seconds, *arguments):
             return Task(outside.COMMANDS, seconds, lambda: outside.plays(self.folder, self.out, name, *arguments), (name,))
 
@@ -183,8 +183,8 @@ class Tests:
         return [task("demo", 12, "--seconds", "12", "--out", self.out / "demo"), task("bench", 8, "--quick")]
 
     def under_mps(self, workers):
-        """Phases: what kills no process, side by side; and what does, one after the other. Behind all else: a server that hangs
-        may hold up the GPU."""
+        """Phases under MPS: tests that kill no process at the same time, the others one after the other. They come last, because a
+        server that hangs may block the GPU."""
         if "mps" not in self.parts or not self.gpus:
             return []
         (self.out / "mps.tap").unlink(missing_ok=True)
@@ -201,13 +201,13 @@ class Tests:
 
 
 def outputs(done):
-    """Of run(), as Suite() wants it."""
+    """Converts the result of run() to the arguments of Suite()."""
     status, text, seconds = done
     return text, status, seconds
 
 
 def phases(tests, python, options):
-    """In the order in which they come: what is measured, what may run beside other things, what is alone. The benches follow."""
+    """The phases in order: measured tests, tests that may run at the same time, tests that run alone. The benches follow."""
     every = [Phase("measured", 1, tests.measured() if tests else []),
              Phase("side by side", options.shares, (tests.beside(not options.no_sanitizer, options.long) if tests else []) + python.beside()),
              Phase("one after the other", 1, (tests.alone(options.long) if tests else []) + python.alone()),
@@ -216,7 +216,7 @@ def phases(tests, python, options):
 
 
 def last_phases(tests, python, options):
-    """Behind the benches."""
+    """The phases after the benches."""
     every = [*(tests.under_mps(options.shares) if tests else []), Phase("against cuda-link", options.shares, python.against(tests_runtime(options)))]
     return [phase for phase in every if phase.tasks]
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The tests once more as clients of NVIDIA's multi-process service, which is started for them, with pipes in a folder of its own, and
-ended behind them. It is another one for each that kills a process, once one has failed: killing a client may disturb others."""
+"""Runs tests as clients of NVIDIA's Multi-Process Service. The service is started for them, with its pipes in a temporary folder, and
+ended afterwards. After a failure each test that kills a process gets a new service, because killing a client may disturb others."""
 import contextlib
 import json
 import pathlib
@@ -13,7 +13,7 @@ from mps import Mps, Unavailable
 
 
 class Service:
-    """With it: the programs that are started with `environment` are its clients, if `why_not` is nothing."""
+    """A context in which programs started with `environment` are clients, unless `why_not` says why they are not."""
 
     def __init__(self, sluice, log):
         self.sluice, self.log = sluice, log
@@ -54,7 +54,7 @@ class Service:
 
 
 def phase_of(title, workers, service, tasks, anew):
-    """Of tasks whose jobs take the environment. `anew`: with another service behind one that failed."""
+    """A phase of tasks whose jobs take the environment. `anew`: restart the service after a failure."""
     def job_of(task):
         def job():
             if service.why_not:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What dev/gpu-check does with the command and with NVIDIA's tools: doctor, the command's channels on a GPU, Nsight Systems,
-compute-sanitizer."""
+"""Tests with the command and NVIDIA's tools: doctor, the command's channels on a GPU, Nsight Systems, compute-sanitizer."""
 import contextlib
 import json
 import os
@@ -18,7 +17,7 @@ COMMANDS = "play, snap, bridge, top, demo, bench on the GPU"
 
 
 def machine():
-    """What GPUs there are, by nvidia-smi."""
+    """Returns the GPUs that nvidia-smi lists."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version,uuid,memory.total,compute_cap",
              "--format=csv,noheader"]
     try:
@@ -30,7 +29,7 @@ def machine():
 
 
 def doctor(folder, out):
-    """What `sluice doctor` says of the GPUs, each line of them as a test; doctor.log has all of it."""
+    """Reports each line of `sluice doctor` about a GPU as a test; doctor.log has the full output."""
     run([folder / "tools/sluice", "doctor"], out / "doctor.log", 60)
     status, text, seconds = run([folder / "tools/sluice", "doctor", "--json"], out / "doctor.json", 60)
     try:
@@ -44,7 +43,7 @@ def doctor(folder, out):
 
 
 def said_by(programs):
-    """What they said, once they were ended: a GPU that hangs may not let them."""
+    """Ends the programs and returns their output. They may not end if the GPU hangs."""
     said = b""
     for program in programs:
         program.terminate()
@@ -57,7 +56,7 @@ def said_by(programs):
 
 
 def snap(sluice, device, path, log, channels, pixels="nv12"):
-    """Plays the test picture on a device and snaps a frame of it; its bytes, none if that failed."""
+    """Plays the test picture on a device and snaps a frame. Returns its bytes, or none on failure."""
     path.unlink(missing_ok=True)
     player = subprocess.Popen([sluice, "play", "test", "camera", "--pattern", "--size", "320x240", "--format", pixels,
                                "--fps", "0.2", "--device", device], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -72,8 +71,8 @@ def snap(sluice, device, path, log, channels, pixels="nv12"):
 
 
 def bridge(sluice, out, channels):
-    """The test picture through cuda-link's protocol: host memory, its segment on the GPU, host memory again, by a process for
-    each step. A frame that comes out, and what the programs said."""
+    """Bridges the test picture from host memory to a cipd: channel on the GPU and back, with a process for each step. Returns a
+    frame of the result, and the output of the programs."""
     path, wire = out / "snap-bridge.npy", f"cipd:gpu-check-{os.getpid()}"
     path.unlink(missing_ok=True)
     lines = (["play", "test", "camera", "--pattern", "--size", "320x240", "--format", "bgra", "--fps", "0.05"],
@@ -90,7 +89,7 @@ def bridge(sluice, out, channels):
 
 
 def top(sluice, out, channels):
-    """Are the GPU's figures in `top`, by NVIDIA's library, those of nvidia-smi? And what was said."""
+    """Returns whether `top` shows the same GPU metrics as nvidia-smi, and its output."""
     environment = dict(os.environ, SLUICE_DIR=channels)
     player = subprocess.Popen([sluice, "play", "test", "camera", "--pattern", "--size", "320x240", "--device", "cuda:0"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
@@ -113,15 +112,14 @@ def top(sluice, out, channels):
 
 
 def tap_of(results):
-    """Of (name, whether it went well, what was said)."""
+    """Converts a list of (name, passed, output) to TAP."""
     return "".join(f"{'ok' if well else 'not ok'} {number} - command.{name}\n"
                    + "".join(f"# {line}\n" for line in text.splitlines()[-6:])
                    for number, (name, well, text) in enumerate(results, 1))
 
 
 def frames(folder, out):
-    """The command on channels of a GPU: a frame that was played and snapped is the same as in host memory, also by way of
-    cuda-link's protocol."""
+    """Checks that a frame played and snapped on a GPU is the same as in host memory, also through cuda-link's protocol."""
     sluice, began = folder / "tools/sluice", time.monotonic()
     with tempfile.TemporaryDirectory() as channels:
         pictures = [snap(sluice, device, out / f"snap-{device[:4]}.npy", out / f"snap-{device[:4]}.log", channels)
@@ -136,7 +134,7 @@ def frames(folder, out):
 
 
 def plays(folder, out, name, *arguments):
-    """The demo heals, the bench measures."""
+    """Runs a subcommand on the GPU: demo or bench."""
     with tempfile.TemporaryDirectory() as channels:
         status, text, seconds = run([folder / "tools/sluice", name, *arguments, "--device", "cuda:0"], out / f"{name}.log", 120,
                                     SLUICE_DIR=channels)
@@ -144,14 +142,14 @@ def plays(folder, out, name, *arguments):
 
 
 def find_nsys():
-    """Nsight Systems; NVIDIA's toolkit has it beside Nsight Compute, where no PATH leads."""
+    """Finds nsys. NVIDIA's toolkit has it in the folder of Nsight Compute, which is not in PATH."""
     found = shutil.which("nsys")
     return found or next((str(each) for each in sorted(pathlib.Path("/opt/nvidia").glob("*/*/*/*/nsys"))), None)
 
 
 def ranges_in(nsys, collected, log):
-    """{name: how many} of the NVTX ranges in what nsys collected, or a text that says why nothing can read that. The nsys beside
-    Nsight Compute makes no report of it by itself; the program that does lies beside it, and wants its libraries named."""
+    """Returns {name: count} of the NVTX ranges that nsys collected, or an error message. The nsys of Nsight Compute does not make a
+    report by itself; the importer in its folder does, if it gets the path of its libraries."""
     report, tables = collected.with_suffix(".nsys-rep"), collected.with_suffix(".sqlite")
     importer = next(iter(sorted(pathlib.Path(nsys).resolve().parent.parent.glob("*/QdstrmImporter"))), None)
     if importer and not report.exists():
@@ -169,7 +167,7 @@ RANGES = {"write camera": PLAYED, "send": PLAYED, "read camera": RECORDED, "fetc
 
 
 def nsight(folder, out):
-    """docs/profiling.md: both processes of a channel in one report of Nsight Systems, with a range for each frame."""
+    """Checks docs/profiling.md: both processes of a channel in one report of Nsight Systems, with a range for each frame."""
     title, sluice, began, nsys, log = "ranges in Nsight Systems", folder / "tools/sluice", time.monotonic(), find_nsys(), out / "nsight.log"
     if not nsys:
         return Suite(title, "ok 1 - nsight.ranges # SKIP there is no nsys here\n", 0, 0)
@@ -192,7 +190,7 @@ def find_sanitizer():
 
 
 def memcheck(folder, log, name, **environment):
-    """(what a test said under compute-sanitizer, its status, seconds, how many errors that found; None: it has not looked)"""
+    """Runs a test under compute-sanitizer. Returns (output, status, seconds, number of errors or None if it was not checked)."""
     command = [find_sanitizer(), "--tool", "memcheck", "--target-processes", "all",
                "--report-api-errors", "no", "--error-exitcode", "9", folder / "tests/gpu/gpu", name]
     status, text, seconds = run(command, log, 200, append=True, **{"SLUICE_TEST_SCALE": "0.1", **environment})
@@ -201,7 +199,8 @@ def memcheck(folder, log, name, **environment):
 
 
 def sanitize(folder, title, log, name, **environment):
-    """A test under compute-sanitizer, in all its processes. Killing some may be told by the status; what the test said counts."""
+    """Runs a test under compute-sanitizer, in all its processes. The test's output counts, not the exit status, which may report
+    killed processes."""
     text, status, seconds, errors = memcheck(folder, log, name, **environment)
     suite = Suite(title, text, 0 if status in (1, 9) or name in text and status != OUT_OF_TIME else status, seconds)
     if errors:
@@ -213,7 +212,7 @@ def sanitize(folder, title, log, name, **environment):
 
 
 def control(folder, title, log, name, **environment):
-    """A test whose kernel stores where it may not, in a process that it has started: compute-sanitizer must say so."""
+    """Checks that compute-sanitizer finds the error of a test whose kernel writes out of bounds in a process that it starts."""
     text, _, seconds, errors = memcheck(folder, log, name, **environment)
     said = "".join(f"# {line}\n" for line in text.splitlines()[-8:])
     return Suite(title, f"{'ok' if errors else 'not ok'} 1 - memcheck.finds_what_a_kernel_breaks\n{said}", 0, seconds)

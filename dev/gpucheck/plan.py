@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""How dev/gpu-check fills its time: tasks, so many side by side, and what is left out when time is short.
+"""The schedule of dev/gpu-check: phases of tasks that run in parallel, and what is left out if time is short.
 
-A phase is over before the next one begins. Its tasks begin with those that take longest, as that ends soonest. If all of it may
-take so long only (--within), the most important begin first, and what would not end in time is left out by name.
+Phases run one after the other. The longest tasks of a phase start first, so that the phase ends soonest. With a time limit
+(--within) the most important tasks start first, and those that would not end in time are left out and reported.
 """
 import concurrent.futures
 import contextlib
@@ -14,15 +14,15 @@ import typing
 from gpucheck.suite import Suite, clock, nothing
 
 FOREVER = math.inf
-SPARE = 2  # rank: from here on a task leaves room for the phases that come later
+SPARE = 2  # from this rank on a task must leave time for later phases
 
 
 class Task(typing.NamedTuple):
-    """Tests of one suite, in one go."""
+    """Tests of one suite that run together."""
     title: str  # of the suite
-    seconds: float  # it will take, as far as is known
+    seconds: float  # expected duration
     job: typing.Callable[[], Suite]
-    names: tuple[str, ...] = ()  # of what is not run without it; the suite's part, if it has none
+    names: tuple[str, ...] = ()  # of its tests; if empty, the title is reported as not run
     rank: int = 0  # 0: the most important
 
 
@@ -30,11 +30,11 @@ class Phase(typing.NamedTuple):
     title: str
     workers: int  # tasks at a time
     tasks: list[Task]
-    around: typing.Callable = contextlib.nullcontext  # what there is while it goes on
+    around: typing.Callable = contextlib.nullcontext  # a context for the whole phase
 
 
 class Outlook(typing.NamedTuple):
-    """What becomes of a phase: which tasks, in the order in which they begin; which do not fit; how long it takes."""
+    """The expected course of a phase: its tasks in the order in which they start, those that do not fit, and its duration."""
     begun: list[Task]
     left_out: list[Task]
     seconds: float
@@ -48,7 +48,7 @@ def look_ahead(phase, seconds=FOREVER, later=0):
     def order(task):
         return (0 if seconds == FOREVER else task.rank), -task.seconds
 
-    free = [0.0] * max(1, phase.workers)  # when each of them is
+    free = [0.0] * max(1, phase.workers)  # when each worker is free
     begun, left_out = [], []
     for task in sorted(phase.tasks, key=order):
         end = free[0] + task.seconds
@@ -67,7 +67,7 @@ def left_out(task):
 
 
 def do(task, later=0):
-    """What came of it. A failure when time was over says nothing, and is not run."""
+    """Runs a task. A failure after the time limit counts as not run."""
     if room(task, clock.left(), later) < task.seconds:
         return left_out(task)
     try:
@@ -83,8 +83,8 @@ def do(task, later=0):
 
 
 def play(phase, keep, later=0):
-    """keep(task, suite) is called after each task, by any thread. `later` is how long later phases take. What seemed to have no room comes last: the rest may have been
-    faster than anybody knew."""
+    """Runs a phase, and calls keep(task, suite) on any thread after each task. `later` is the duration of later phases. Tasks that did
+    not fit are tried at the end, since others may have been faster than expected."""
     outlook = look_ahead(phase, clock.left(), later)
     with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, phase.workers)) as pool:
         for done in [pool.submit(lambda task=task: keep(task, do(task, later))) for task in [*outlook.begun, *outlook.left_out]]:
@@ -96,7 +96,7 @@ def time_of(phases):
 
 
 def print_plan(phases, seconds, out):
-    """What will happen, before any of it does."""
+    """Prints the schedule."""
     whole = 0
     for at, phase in enumerate(phases):
         outlook = look_ahead(phase, seconds - whole, time_of(phases[at + 1:]))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""results.json of dev/gpu-check: written anew after each thing that was done, so that a run that is cut leaves what it has
-found; and the file of one run filled in by another."""
+"""results.json of dev/gpu-check. It is rewritten after each step, so that an interrupted run leaves its results so far; and it can be
+merged into the file of an earlier run."""
 import json
 import pathlib
 import subprocess
@@ -13,11 +13,11 @@ from gpucheck.suite import add, nothing
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 from rows import write as write_figures  # noqa: E402
 
-NOTED = 0.3  # s: a test that takes longer is known by its time
+NOTED = 0.3  # s: the duration of longer tests is recorded
 
 
 def commit_of(folder):
-    """What git says, None where the repository is not there."""
+    """Returns the commit, or None without a repository."""
     try:
         done = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"], capture_output=True, text=True,
                               cwd=folder)
@@ -31,7 +31,7 @@ def read(path):
 
 
 def read_facts(path):
-    """One a line; the last one may be half written."""
+    """Reads a file with one JSON object per line; the last line may be incomplete."""
     facts = []
     for line in path.read_text().splitlines() if path.exists() else ():
         try:
@@ -42,7 +42,7 @@ def read_facts(path):
 
 
 def kind_of(entry):
-    """Of a row, or of what is missing or has failed: whose figure it is."""
+    """Returns which bench, "c" or "python", a row or a missing row belongs to."""
     return "python" if entry.get("by") == "python" or entry.get("bench", "").startswith("py_") else "c"
 
 
@@ -51,8 +51,8 @@ def same(row):
 
 
 def fill_in(before, found, kinds, partly=frozenset()):
-    """What this run has found in the place of what the run before has of the same name; the rest of that stays. `kinds` is
-    whose figures were taken: "c", "python"; `partly`, whose of these were not all taken: other rows stay."""
+    """Merges this run into the results of an earlier one: results of the same name are replaced. `kinds` are the benches that ran, "c"
+    and "python"; `partly` are those that did not measure all rows, whose other rows are kept."""
     titles = {suite["title"] for suite in found["suites"]}
     merged = {**before, "suites": [each for each in before.get("suites", []) if each["title"] not in titles] + found["suites"]}
     for key in ("facts", "gpus"):
@@ -65,7 +65,7 @@ def fill_in(before, found, kinds, partly=frozenset()):
     for key in ("machine", "commit", "bench_seconds") if "c" in kinds else ():
         merged[key] = found.get(key)
     if "c" in kinds and "c" not in partly:
-        merged.pop("rows_commit", None)  # where tests were run again later: these rows are of this run
+        merged.pop("rows_commit", None)  # set by a later run of tests only; these rows are from this run
     if "python" in kinds:
         merged["python"] = found.get("python")
     merged["times"] = {**before.get("times", {}), **found.get("times", {})}
@@ -77,12 +77,12 @@ def fill_in(before, found, kinds, partly=frozenset()):
 
 
 class Results:
-    """What was found so far. Any thread may add to it."""
+    """The results so far; thread-safe."""
 
     def __init__(self, file, before, commit, facts):
         self.file, self.before, self.commit, self.facts = file, before, commit, facts
-        self.suites, self.open, self.times = {}, {}, {}  # by title: what came, how many tasks are to come
-        self.unplanned = []  # parts of which nobody knows yet what they are
+        self.suites, self.open, self.times = {}, {}, {}  # by title: results, and the number of pending tasks
+        self.unplanned = []  # parts whose tests are not yet known
         self.figures, self.measured, self.partly, self.bench_not_run = {}, set(), set(), []
         self.gpus, self.build_seconds, self.began = [], 0, time.monotonic()
         self.lock = threading.RLock()
@@ -100,7 +100,7 @@ class Results:
             self.write()
 
     def measure(self, figures, kinds, partly):
-        """Figures of the benches, so far; whose, and whose of these are not all there."""
+        """Sets the rows of the benches so far, which benches they are of, and which of these are incomplete."""
         with self.lock:
             self.figures, self.measured, self.partly = figures, set(kinds), set(partly)
             self.write()
@@ -114,7 +114,7 @@ class Results:
                   for suite in self.suites.values() if suite.has_run()]
         left = {"not_run": self.not_run()} if self.not_run() else {}
         figures = {key: value for key, value in self.figures.items() if key not in ("unfinished", "not_run")}
-        if self.commit and "commit" in figures:  # the library was built where git may have said another
+        if self.commit and "commit" in figures:  # the build may record another commit
             figures["commit"] = self.commit
         result = {**left, **figures, "gpus": self.gpus, "build_seconds": round(self.build_seconds, 1), "suites": suites,
                   "facts": read_facts(self.facts), "times": self.times, "bench_seconds": self.figures.get("seconds"),
@@ -127,7 +127,7 @@ class Results:
         return [*self.unplanned] or [f"benches ({kind})" for kind in sorted(self.partly)]
 
     def write(self, unfinished=True):
-        """Beside it, and then by its name: whoever stops us leaves a whole file, the one before or the one behind."""
+        """Writes a temporary file and renames it, so that the file is complete at any time."""
         with self.lock:
             beside = self.file.with_suffix(".writing")
             with beside.open("w") as out:

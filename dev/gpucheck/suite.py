@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What dev/gpu-check runs, and what comes of it: programs that have so long, and suites of tests."""
+"""Runs programs with a time limit, and collects the results of suites of tests."""
 import contextlib
 import os
 import pathlib
@@ -14,11 +14,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TAP_LINE = re.compile(r"^(ok|not ok) \d+ - (\S+)(?: # SKIP ?(.*))?$")
 OUT_OF_TIME = 124
 LOOK = 2  # s
-GRACE, GONE = 3, 20  # s: to end by itself; for the kernel to end it, which a GPU that hangs may hold up for ever
+GRACE, GONE = 3, 20  # s: to end after SIGTERM; after SIGKILL, which a GPU that hangs may delay for ever
 
 
 class Clock:
-    """How long all of it may take; for ever, unless somebody says so."""
+    """The time limit of the whole run."""
 
     def __init__(self):
         self.began, self.within = time.monotonic(), float("inf")
@@ -28,13 +28,13 @@ class Clock:
 
 
 clock = Clock()
-lock = threading.RLock()  # of logs that several write, and of what runs
+lock = threading.RLock()  # for logs with several writers, and the list of running programs
 running = set()
-clean_up = []  # what else is to be done when this ends early
+clean_up = []  # functions to call if the run ends early
 
 
 def end_all():
-    """Before this program ends early: what it started ends, too."""
+    """Ends all programs that were started, before this program ends early."""
     with lock:
         end(running)
         for each in [*clean_up]:
@@ -42,7 +42,7 @@ def end_all():
 
 
 def end(processes):
-    """With all that they have started: asked first, for some have started a service that would stay."""
+    """Ends programs and their children, first with SIGTERM, so that they can end services that they started."""
     until = time.monotonic() + GRACE
     for number in (signal.SIGTERM, signal.SIGKILL):
         for process in processes:
@@ -54,7 +54,7 @@ def end(processes):
 
 
 def wait(process, limit, watch):
-    """124 if it took too long, which ended it; `watch` is called now and then meanwhile."""
+    """Returns the status; 124 if it exceeded the limit and was ended. Calls `watch` from time to time."""
     until = time.monotonic() + min(limit, clock.left())
     while True:
         try:
@@ -69,8 +69,8 @@ def wait(process, limit, watch):
 
 
 def run(command, log, limit, watch=None, append=False, **environment):
-    """(status, output, seconds); 124 if it took too long. All it prints is in the log, too, behind what is there if others
-    write to that."""
+    """Returns (status, output, seconds); the status is 124 if it exceeded the limit. The output also goes to the log, at its end if
+    `append`."""
     began = time.monotonic()
     with tempfile.TemporaryFile() if append else log.open("w+b") as out:
         try:
@@ -96,12 +96,12 @@ def run(command, log, limit, watch=None, append=False, **environment):
 
 
 class Suite:
-    """What a test program said. `seconds` is what its tests took, one after the other."""
+    """The output of a test program. `seconds` is the sum of the durations of its tests."""
 
     def __init__(self, title, output, status, seconds):
         self.title, self.seconds = title, seconds
         self.passed, self.failed, self.skipped, self.times = [], {}, {}, {}
-        self.not_run = []  # names of tests, or of parts of it
+        self.not_run = []  # names of tests, or of parts of the suite
         details = None
         for line in output.splitlines():
             result = TAP_LINE.match(line)
@@ -133,14 +133,14 @@ class Suite:
 
 
 def nothing(title):
-    """A suite none of which has run yet."""
+    """An empty suite."""
     suite = Suite(title, "", 0, 0)
     suite.failed = {}
     return suite
 
 
 def add(whole, part):
-    """What came of a part of a suite is the suite's."""
+    """Adds the results of a part to the whole suite."""
     whole.passed += part.passed
     for name, details in part.failed.items():
         while name in whole.failed:

@@ -10,7 +10,7 @@ SOME = 8
 
 
 def print_facts(facts):
-    """Which calls harm a capture, and what calls cost."""
+    """Prints which calls break a capture, and the cost of calls."""
     rows = collections.defaultdict(dict)
     for fact in facts:
         if fact["fact"] == "capture":
@@ -18,7 +18,7 @@ def print_facts(facts):
     if rows:
         columns = [("non-blocking", "global"), ("non-blocking", "relaxed"), ("blocking", "global"),
                    ("blocking", "relaxed")]
-        print("\nbeside a global capture on another thread: what the call said / how the capture ended")
+        print("\nduring a global capture on another thread: result of the call / of the capture")
         print(f"{'call, mode and stream of the capture':36}" + "".join(f"{s[:12]} {m[:7]:8}" for s, m in columns))
         for call, row in rows.items():
             cells = [f"{row[c]['said']}/{row[c]['capture']}" if c in row else "-" for c in columns]
@@ -30,7 +30,7 @@ def print_facts(facts):
             print(f"{fact['call']:44}{fact['p50_ns']:8}{fact['p99_ns']:8}")
     whole = [fact for fact in facts if fact["fact"] == "torn"]
     if whole:
-        print(f"\n{'every word looked at, of 1080p floats':32}{'seconds':>10}{'written':>10}{'read':>10}{'ahead':>10}{'torn words':>12}")
+        print(f"\n{'every word checked, of 1080p floats':32}{'seconds':>10}{'written':>10}{'read':>10}{'ahead':>10}{'torn words':>12}")
         for fact in whole:
             print(f"{'reader: ' + fact['reader']:32}{fact['seconds']:10.0f}{fact['written']:10}{fact['frames']:10}"
                   f"{fact['ahead']:10}{fact['torn_words']:12}")
@@ -53,7 +53,7 @@ def print_suites(suites):
 
 
 def print_not_run(not_run):
-    """The first names of each; results.json has all."""
+    """Prints the first names of each suite; results.json has all."""
     for title, names in not_run.items():
         more = f" and {len(names) - SOME} more" if len(names) > SOME else ""
         print(f"NOT RUN, {title}: {', '.join(names[:SOME])}{more}")
@@ -62,7 +62,7 @@ def print_not_run(not_run):
 
 
 def print_all(results, phases, seconds):
-    """What was found, at its end or as far as it came: `phases` are (title, seconds)."""
+    """Prints all tables, at the end or when interrupted. `phases` are (title, seconds)."""
     suites = [suite for suite in results.suites.values() if suite.has_run() or suite.not_run]
     found = results.as_json(False)
     print_facts(found["facts"])
