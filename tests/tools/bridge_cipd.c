@@ -471,7 +471,7 @@ TEST(bridge_says_what_cuda_links_channels_cannot)
         { { "bridge", "a", "b", "--from-device", "cuda:0" }, "if FROM is a cipd: channel" },
         { { "record", "cipd:tools-x", "x.slr", "--every", "2" }, "--every does not work with" },
         { { "snap", "a", "x.npy", "--undeclared", "bgra" }, "is for cipd: channels" },
-        { { "play", "test", "cipd:tools-x", "--wait" }, "no --wait" },
+        { { "play", "test", "cipd:tools-x", "--wait" }, "--wait and --readers do not work" },
     };
     static struct program p;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
