@@ -1,55 +1,56 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who may read a channel, and with which parameters; and which connections are closed to make room for others.
+ * Decides who may read a channel, with which parameters, and which connection ends to make room for another. peer.c acts on it.
  */
-#include "util/result.h"
 #include "native/wire/native.h"
+#include "util/result.h"
 
-#define MOST_LEFT 8 /* connections that a process has closed while its GPU still works on their frames */
+#define MAX_HUNG_UP 8             /* connections that a process has closed while its GPU still works on their frames */
+#define FIRST_ACK_TIMEOUT SLUICE_S /* for a reader to accept its first memory, once the table is full */
 
-static uint32_t places_of_user(const struct sl_native_serve *serve, uint32_t uid)
+static uint32_t count_readers_of_user(const struct sl_native_serve *serve, uint32_t uid)
 {
-    uint32_t places = 0;
+    uint32_t count = 0;
 
     for (const struct sl_peer *peer = serve->peers; peer; peer = peer->next)
-        places += sl_table_has(peer) && peer->identity.uid == uid;
-    return places;
+        count += sl_reader_table_has(peer) && peer->identity.uid == uid;
+    return count;
 }
 
-/* The process that has the most places in the table; a reader of it. */
-static const struct sl_peer *most_places(const struct sl_native_serve *serve, uint32_t *most)
+/* A reader of the process that has the most readers in the table; *most: how many. */
+static const struct sl_peer *find_largest_process(const struct sl_native_serve *serve, uint32_t *most)
 {
     const struct sl_peer *found = NULL;
 
     *most = 0;
     for (const struct sl_peer *peer = serve->peers; peer; peer = peer->next) {
-        uint32_t places = 0;
+        uint32_t count = 0;
         for (const struct sl_peer *other = serve->peers; other; other = other->next)
-            places += sl_table_has(other) && other->identity.pid == peer->identity.pid;
-        if (places > *most) {
-            *most = places;
+            count += sl_reader_table_has(other) && other->identity.pid == peer->identity.pid;
+        if (count > *most) {
+            *most = count;
             found = peer;
         }
     }
     return found;
 }
 
-static int check_places(const struct sl_peer *peer)
+static int check_reader_count(const struct sl_peer *peer)
 {
     const struct sl_native_serve *serve = peer->serve;
     uint32_t places = serve->writer.readers, uid = peer->identity.uid, most;
 
     if (serve->base.reader_count >= places) {
-        const struct sl_peer *holder = most_places(serve, &most);
+        const struct sl_peer *holder = find_largest_process(serve, &most);
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': all %u places for readers are taken, %u of them by '%s' (process %u)",
                        serve->name, places, most, holder->hello.program, holder->identity.pid);
     }
-    if (sl_peers_hung_up(peer) >= MOST_LEFT)
+    if (sl_liveness_count_hung_up(peer) >= MAX_HUNG_UP)
         return sl_fail(SLUICE_E_LIMIT,
                        "channel '%s': process %u has hung up %d times while its GPU still used frames of this channel: let that end, or start it again",
-                       serve->name, peer->identity.pid, MOST_LEFT);
+                       serve->name, peer->identity.pid, MAX_HUNG_UP);
     /* Where other users may connect, none of them may keep all others out (protocol 5.5). */
-    if (uid != sl_os_uid() && places_of_user(serve, uid) * 2 >= places)
+    if (uid != sl_os_uid() && count_readers_of_user(serve, uid) * 2 >= places)
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': user %u has half of its %u places for readers already",
                        serve->name, uid, places);
     return 0;
@@ -57,7 +58,7 @@ static int check_places(const struct sl_peer *peer)
 
 /* How many frames one reader may hold, or have unread: all but the newest one and the one being
  * written. */
-static uint32_t most_frames(const struct sluice_writer_params *writer)
+static uint32_t max_frames(const struct sluice_writer_params *writer)
 {
     return writer->max_slots - 2;
 }
@@ -66,7 +67,7 @@ static int check_request(const struct sl_peer *peer)
 {
     const struct sluice_writer_params *writer = &peer->serve->writer;
     const struct sl_msg_hello *hello = &peer->hello;
-    uint32_t most = most_frames(writer);
+    uint32_t most = max_frames(writer);
 
     if (sl_version_agree(hello->version_min, hello->version_max) == 0)
         return sl_fail(SLUICE_E_VERSION,
@@ -88,10 +89,10 @@ static int check_request(const struct sl_peer *peer)
     if (hello->writable && !writer->writable)
         return sl_fail(SLUICE_E_PERMISSION, "channel '%s': its writer does not allow writable readers (its option 'writable')",
                        peer->serve->name);
-    return check_places(peer);
+    return check_reader_count(peer);
 }
 
-int sl_peer_check(const struct sl_peer *peer)
+int sl_admit_check(const struct sl_peer *peer)
 {
     const struct sluice_writer_params *writer = &peer->serve->writer;
     int r = sl_hello_check(&peer->hello);
@@ -106,18 +107,32 @@ int sl_peer_check(const struct sl_peer *peer)
     return check_request(peer);
 }
 
-uint32_t sl_peer_grant_depth(const struct sl_peer *peer)
+uint32_t sl_admit_depth(const struct sl_peer *peer)
 {
-    uint32_t most = most_frames(&peer->serve->writer);
+    uint32_t most = max_frames(&peer->serve->writer);
 
     if (peer->hello.depth)
         return peer->hello.depth;
     return most < 4 ? most : 4;
 }
 
-/* ---- connections that are no readers ---- */
+/* ---- connections that end to make room for others ---- */
 
-static uint32_t guests_like(const struct sl_peer *peer)
+struct sl_peer *sl_admit_find_replaceable_reader(struct sl_native_serve *serve)
+{
+    struct sl_peer *hung_up = NULL, *silent = NULL;
+
+    for (struct sl_peer *peer = serve->peers; peer; peer = peer->next) {
+        if (peer->state == SL_PEER_HUNG_UP && sl_liveness_may_end_leases(peer))
+            hung_up = peer;
+        else if (sl_reader_table_has(peer) && !peer->has_memory && sl_os_now() - peer->joined_ns > FIRST_ACK_TIMEOUT)
+            silent = peer;
+    }
+    return hung_up ? hung_up : silent;
+}
+
+/* Orders nonreaders: by how many their user has, then by how many their process has. */
+static uint32_t count_similar_nonreaders(const struct sl_peer *peer)
 {
     uint32_t of_user = 0, of_process = 0;
 
@@ -129,22 +144,19 @@ static uint32_t guests_like(const struct sl_peer *peer)
     return of_user << 16 | of_process;
 }
 
-/* A peer that connects and sends nothing must not keep others out (protocol 5.5): the user with the
- * most guests loses one, of that user's processes the one with the most, and of those the oldest. */
-void sl_peer_drop_a_guest(struct sl_native_serve *serve)
+/* A peer that connects and sends nothing must not keep others out (protocol 5.5): the user with the most nonreaders loses one, of that
+ * user's processes the one with the most, and of those the oldest. */
+struct sl_peer *sl_admit_find_replaceable_nonreader(struct sl_native_serve *serve)
 {
-    struct sl_peer *victim = NULL;
+    struct sl_peer *found = NULL;
     uint32_t most = 0;
 
     for (struct sl_peer *peer = serve->peers; peer; peer = peer->next) { /* newest first */
-        uint32_t guests = sl_peer_is_reader(peer) ? 0 : guests_like(peer);
-        if (guests >= most && guests > 0) {
-            most = guests;
-            victim = peer;
+        uint32_t count = sl_peer_is_reader(peer) ? 0 : count_similar_nonreaders(peer);
+        if (count >= most && count > 0) {
+            most = count;
+            found = peer;
         }
     }
-    if (victim && victim->state == SL_PEER_NEW)
-        serve->base.refused++;
-    if (victim)
-        sl_peer_close(victim, 0);
+    return found;
 }

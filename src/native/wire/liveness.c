@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decides when a reader that has not sent a goodbye is dead, so that its leases lapse (protocol
- * 4.1). Runs on the service thread, under its lock.
+ * Decides when a reader that has not sent a goodbye is dead, so that its leases lapse (protocol 4.1). Runs on the service thread, under
+ * its lock.
  *
- * If frames are in host memory, the reader reads no more once its process has ended, or some time
- * after it hung up. On a GPU its work continues: after a hang-up until the driver has ended it,
- * which is before the process has ended; after the end of the process if a forked child has the
- * driver's descriptors, and then the connection's, too, so that the hang-up comes last. A live
- * reader that only lost its connection continues as well: its place stays until it has released its
- * frames.
+ * If frames are in host memory, the reader reads no more once its process has ended, or some time after it hung up. On a GPU its work
+ * continues: after a hang-up until the driver has ended it, which is before the process has ended; after the end of the process if
+ * a forked child has the driver's descriptors, and then the connection's, too, so that the hang-up comes last. A live reader that only
+ * lost its connection continues as well: it stays in the table until it has released its frames.
  */
-#include "util/result.h"
 #include "native/wire/native.h"
+#include "util/result.h"
 
-#define HANG_UP_PATIENCE SLUICE_S          /* a hang-up alone counts as death after this */
-#define DRIVER_PATIENCE (250 * SLUICE_MS)  /* a GPU may write for so long after a hang-up that came last */
-#define LOOK_AGAIN (20 * SLUICE_MS)        /* interval of checks whether its leases have ended */
-#define MOST_HUNG_UP 2                     /* connections of one process that are given this patience */
+#define HANG_UP_TIMEOUT SLUICE_S           /* a hang-up alone counts as death after this */
+#define DRIVER_TIMEOUT (250 * SLUICE_MS)   /* a GPU may write for so long after a hang-up that came last */
+#define LEASE_POLL_INTERVAL (20 * SLUICE_MS)
+#define MAX_HUNG_UP 2                      /* connections of one process that are given HANG_UP_TIMEOUT */
 
 static bool on_gpu(const struct sl_peer *peer)
 {
@@ -24,7 +22,7 @@ static bool on_gpu(const struct sl_peer *peer)
 }
 
 /* Number of frames that it, or its GPU, still holds. */
-static uint32_t held(struct sl_peer *peer)
+static uint32_t count_held(struct sl_peer *peer)
 {
     uint64_t slots;
     int64_t age;
@@ -35,20 +33,20 @@ static uint32_t held(struct sl_peer *peer)
     return count;
 }
 
-void sl_peer_died(struct sl_peer *peer, const char *how)
+void sl_liveness_remove(struct sl_peer *peer, const char *how)
 {
-    if (sl_table_has(peer))
+    if (sl_reader_table_has(peer))
         peer->serve->base.readers_died++;
     sl_peer_log_departure(peer, how);
     sl_peer_close(peer, 0);
 }
 
-bool sl_peer_may_lapse(struct sl_peer *peer)
+bool sl_liveness_may_end_leases(struct sl_peer *peer)
 {
-    return !on_gpu(peer) || held(peer) == 0;
+    return !on_gpu(peer) || count_held(peer) == 0;
 }
 
-uint32_t sl_peers_hung_up(const struct sl_peer *peer)
+uint32_t sl_liveness_count_hung_up(const struct sl_peer *peer)
 {
     uint32_t count = 0;
 
@@ -57,15 +55,14 @@ uint32_t sl_peers_hung_up(const struct sl_peer *peer)
     return count;
 }
 
-/* A reader that joins, takes a lease and hangs up again and again can hold only a few slots by
- * that. */
+/* A reader that joins, takes a lease and hangs up again and again can hold only a few slots by that. */
 static bool hangs_up_often(struct sl_peer *peer)
 {
-    return sl_peers_hung_up(peer) >= MOST_HUNG_UP && sl_peer_may_lapse(peer);
+    return sl_liveness_count_hung_up(peer) >= MAX_HUNG_UP && sl_liveness_may_end_leases(peer);
 }
 
-/* Its connection has ended, but it stays in the table. */
-static void cut(struct sl_peer *peer)
+/* Ends the connection, but leaves the reader in the table. */
+static void close_socket(struct sl_peer *peer)
 {
     peer->state = SL_PEER_HUNG_UP;
     sl_service_remove(&peer->socket);
@@ -74,88 +71,77 @@ static void cut(struct sl_peer *peer)
 }
 
 /* From here on its leases count, but frames that it has not taken are not kept for it. */
-static void linger(struct sl_peer *peer, int64_t patience)
+static void keep_leases(struct sl_peer *peer, int64_t timeout_ns)
 {
-    uint32_t count = held(peer);
+    uint32_t count = count_held(peer);
 
-    sl_table_keep_nothing(peer);
+    sl_reader_table_keep_leased_only(peer);
     if (count)
         sl_log(SLUICE_LOG_INFO, "channel '%s': reader '%s' (process %u) is gone, its work on the GPU may still use %u frames",
                peer->serve->name, peer->hello.program, peer->identity.pid, count);
-    sl_service_set_deadline(&peer->process, sl_os_deadline(patience));
+    sl_service_set_deadline(&peer->process, sl_os_deadline(timeout_ns));
 }
 
-void sl_peer_hung_up(struct sl_peer *peer)
+void sl_liveness_hung_up(struct sl_peer *peer)
 {
-    bool ended = peer->ended || sl_os_pidfd_dead(peer->process.fd);
+    bool ended = peer->process_ended || sl_os_pidfd_dead(peer->process.fd);
 
-    if (!sl_table_has(peer)) {
+    if (!sl_reader_table_has(peer)) {
         sl_peer_close(peer, 0);
         return;
     }
-    if (ended && sl_peer_may_lapse(peer)) {
-        sl_peer_died(peer, "died");
+    if (ended && sl_liveness_may_end_leases(peer)) {
+        sl_liveness_remove(peer, "died");
         return;
     }
     if (!ended && hangs_up_often(peer)) {
-        sl_peer_died(peer, "hung up without a word");
+        sl_liveness_remove(peer, "hung up without a goodbye");
         return;
     }
-    cut(peer);
+    close_socket(peer);
     if (!peer->process.added && sl_service_add(&peer->process) != 0) {
-        sl_peer_died(peer, "hung up");
+        sl_liveness_remove(peer, "hung up");
         return;
     }
     if (ended)
-        linger(peer, peer->serve->base.lingers_ns ? peer->serve->base.lingers_ns : DRIVER_PATIENCE);
+        keep_leases(peer, peer->serve->base.lingers_ns ? peer->serve->base.lingers_ns : DRIVER_TIMEOUT);
     else if (on_gpu(peer))
-        linger(peer, HANG_UP_PATIENCE);
+        keep_leases(peer, HANG_UP_TIMEOUT);
     else /* it seems to be alive: wait for its pidfd */
-        sl_service_set_deadline(&peer->process, sl_os_deadline(HANG_UP_PATIENCE));
+        sl_service_set_deadline(&peer->process, sl_os_deadline(HANG_UP_TIMEOUT));
     if (ended)
         sl_service_pause(&peer->process, true); /* else it would be reported for ever, as it stays readable */
-    peer->ended = ended;
+    peer->process_ended = ended;
 }
 
-static void process_ready(struct sl_watch *watch, bool readable, bool hung_up_too)
+void sl_liveness_process_ended(struct sl_peer *peer)
 {
-    struct sl_peer *peer = SL_PEER_OF(watch, process);
+    int64_t lingers_ns = peer->serve->base.lingers_ns;
+    bool hung_up = peer->state == SL_PEER_HUNG_UP;
 
-    (void)hung_up_too;
-    /* It may have sent a goodbye before it died (protocol 5.11). */
-    if (!readable || !sl_peer_read(peer, SL_LAST_MESSAGES))
-        return;
-    bool gone = peer->state == SL_PEER_HUNG_UP;
-    if ((gone && !peer->serve->base.lingers_ns) || sl_peer_may_lapse(peer)) {
-        sl_peer_died(peer, "died");
+    if ((hung_up && !lingers_ns) || sl_liveness_may_end_leases(peer)) {
+        sl_liveness_remove(peer, "died");
         return;
     }
-    peer->ended = true;
-    sl_service_pause(watch, true);
-    linger(peer, gone ? peer->serve->base.lingers_ns : LOOK_AGAIN);
+    peer->process_ended = true;
+    sl_service_pause(&peer->process, true);
+    keep_leases(peer, hung_up ? lingers_ns : LEASE_POLL_INTERVAL);
 }
 
-/* It is alive, and hung up some time ago. Has it executed another program, which ends its work on
- * the GPU? */
-static bool has_left(const struct sl_peer *peer)
+/* The process is alive, and hung up some time ago. Has it executed another program, which ends its work on the GPU? */
+static bool has_executed(const struct sl_peer *peer)
 {
-    return peer->left_ns && sl_os_now() - peer->left_ns >= HANG_UP_PATIENCE;
+    return peer->wake_closed_ns && sl_os_now() - peer->wake_closed_ns >= HANG_UP_TIMEOUT;
 }
 
-static void process_timer(struct sl_watch *watch)
+void sl_liveness_timer(struct sl_peer *peer)
 {
-    struct sl_peer *peer = SL_PEER_OF(watch, process);
-    bool gone = peer->state == SL_PEER_HUNG_UP;
+    bool hung_up = peer->state == SL_PEER_HUNG_UP;
 
-    if (sl_peer_may_lapse(peer) || (gone && (peer->process.fd < 0 || has_left(peer))))
-        sl_peer_died(peer, peer->ended ? "died" : "hung up without a word");
-    else if (gone && peer->ended)
-        sl_peer_died(peer, "died");
+    if (sl_liveness_may_end_leases(peer) || (hung_up && (peer->process.fd < 0 || has_executed(peer))))
+        sl_liveness_remove(peer, peer->process_ended ? "died" : "hung up without a goodbye");
+    else if (hung_up && peer->process_ended)
+        sl_liveness_remove(peer, "died");
     else
-        sl_service_set_deadline(watch, sl_os_deadline(LOOK_AGAIN));
-}
-
-struct sl_watch sl_peer_process_watch(void)
-{
-    return (struct sl_watch){ .fd = -1, .ready = process_ready, .timer = process_timer };
+        sl_service_set_deadline(&peer->process, sl_os_deadline(LEASE_POLL_INTERVAL));
 }

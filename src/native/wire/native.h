@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Internals of the native wire: the writer's side (serve.c, peer.c), the reader's side (join.c, link.c),
+ * Internals of the native wire: the writer's side (serve.c, peer*.c, admit.c, liveness.c), the reader's side (join.c, link.c),
  * observers (info.c), and the folder of channels (channel_dir.c).
  */
 #ifndef SL_NATIVE_WIRE_NATIVE_H
@@ -59,7 +59,7 @@ struct sl_native_memory {
 };
 
 #define SL_MAX_MEMORIES 256 /* at the same time: one for each generation and each added slot */
-#define SL_MAX_GUESTS 32    /* connections that are not readers: observers, and those that have not sent HELLO */
+#define SL_MAX_NONREADERS 32 /* connections that are not readers: observers, and those that have not sent HELLO */
 
 struct sl_native_serve {
     struct sl_serve base;
@@ -78,7 +78,7 @@ struct sl_native_serve {
     struct sl_native_memory *memories[SL_MAX_MEMORIES]; /* by number, ascending; under the service lock */
     uint32_t memory_count;
     struct sl_peer *peers; /* all connections; under the service lock */
-    uint32_t guests;       /* how many of them are not readers */
+    uint32_t nonreader_count;
 };
 
 enum sl_peer_state { SL_PEER_NEW, SL_PEER_WELCOME, SL_PEER_LIVE, SL_PEER_OBSERVER, SL_PEER_HUNG_UP };
@@ -94,15 +94,15 @@ struct sl_peer {
     struct sl_reader_page *page;
     struct sl_shared_page *shared; /* the memory of `page` */
     int page_fd, wake_end; /* until the welcome is sent */
-    uint32_t place;        /* in the table; SLUICE_MAX_READERS: not in it */
+    uint32_t table_index;  /* in the table of readers; SLUICE_MAX_READERS: not in it */
     uint32_t depth;
     uint32_t next_memory;  /* the lowest number of the memories still to be sent */
-    uint32_t unacknowledged;
-    bool arrived;          /* it has acknowledged a memory */
-    bool mixed;            /* that its driver version differs was logged */
-    bool deaf;             /* it accepts no messages any more */
-    bool ended;            /* its process has ended */
-    int64_t left_ns;       /* when its end of the wake socket was closed; 0: it is open */
+    uint32_t unacknowledged_memory; /* the number of the memory that was sent last; 0: it was acknowledged */
+    bool has_memory;       /* it has acknowledged one */
+    bool driver_logged;    /* that its driver version differs */
+    bool accepts_nothing;  /* it has shut down its end of the socket for reading */
+    bool process_ended;
+    int64_t wake_closed_ns; /* when its end of the wake socket was closed; 0: it is open */
     int64_t joined_ns;
     /* When each lease was first seen, for readers that do not report it; under the channel lock. */
     struct { uint64_t sequence; int64_t since_ns; } seen[SL_MAX_IDS];
@@ -110,49 +110,89 @@ struct sl_peer {
 
 #define SL_PEER_OF(watch, member) ((struct sl_peer *)((char *)(watch) - offsetof(struct sl_peer, member)))
 
-int sl_peer_open(struct sl_native_serve *serve, int fd);
-#define SL_LAST_MESSAGES (2 * SL_MAX_MEMORIES) /* read from a peer that is gone: more than a correct one has sent */
-
-/* Reads up to `most` of its messages. Returns false when the peer or its connection is gone. */
-bool sl_peer_read(struct sl_peer *peer, int most);
-void sl_peer_log_departure(const struct sl_peer *peer, const char *how);
-/* Checks its HELLO: is it allowed, and is there room for what it requests? (admit.c) */
-int sl_peer_check(const struct sl_peer *peer);
-uint32_t sl_peer_grant_depth(const struct sl_peer *peer);
 static inline bool sl_peer_is_reader(const struct sl_peer *peer)
 {
     return peer->hello.role == SL_ROLE_READER && peer->page;
 }
-/* Closes a connection that is not a reader, to make room for another (admit.c). */
-void sl_peer_drop_a_guest(struct sl_native_serve *serve);
 
-/* liveness.c */
-/* Its connection has ended: the peer is removed, now or later. */
-void sl_peer_hung_up(struct sl_peer *peer);
-void sl_peer_died(struct sl_peer *peer, const char *how);
+/* ---- peer.c ---- */
+
+/* Serves a new connection; owns the descriptor. */
+int sl_peer_open(struct sl_native_serve *serve, int fd);
+
+/* ---- admit.c ---- */
+
+/* Checks a HELLO: is the peer allowed, and is there room for what it requests? */
+int sl_admit_check(const struct sl_peer *peer);
+
+/* How many unread frames are kept for it. */
+uint32_t sl_admit_depth(const struct sl_peer *peer);
+
+/* When the table is full: a reader that need not be waited for, as it has hung up, or has never accepted a memory; or NULL. */
+struct sl_peer *sl_admit_find_replaceable_reader(struct sl_native_serve *serve);
+
+/* When there are too many other connections: the one to end. */
+struct sl_peer *sl_admit_find_replaceable_nonreader(struct sl_native_serve *serve);
+
+/* ---- liveness.c ---- */
+
+/* The connection has ended: removes the peer, now or later. */
+void sl_liveness_hung_up(struct sl_peer *peer);
+
+/* The same for its process. */
+void sl_liveness_process_ended(struct sl_peer *peer);
+
+/* Checks again whether a reader that is gone can be removed. */
+void sl_liveness_timer(struct sl_peer *peer);
+
+/* Removes a dead reader. */
+void sl_liveness_remove(struct sl_peer *peer, const char *how);
+
 /* May its leases be ended although its work may not be done? For GPU memory only if it has no leases. */
-bool sl_peer_may_lapse(struct sl_peer *peer);
-/* How many connections of its process have ended but are still in the table. */
-uint32_t sl_peers_hung_up(const struct sl_peer *peer);
-struct sl_watch sl_peer_process_watch(void);
+bool sl_liveness_may_end_leases(struct sl_peer *peer);
 
-/* reader_table.c */
-static inline bool sl_table_has(const struct sl_peer *peer) { return peer->place < SLUICE_MAX_READERS; }
-void sl_table_enter(struct sl_peer *peer);
-void sl_table_leave(struct sl_peer *peer);
-/* Frames that it has not read are not kept for it any more; those that it holds are. */
-void sl_table_keep_nothing(struct sl_peer *peer);
+/* How many connections of its process have ended but are still in the table. */
+uint32_t sl_liveness_count_hung_up(const struct sl_peer *peer);
+
+/* ---- peer_send.c ---- */
 
 /* Sends the messages that may be sent now. */
-void sl_peer_pump(struct sl_peer *peer);
+void sl_peer_send_pending(struct sl_peer *peer);
+
+/* Sends all memories, acknowledged or not. */
+void sl_peer_send_all_memories(struct sl_peer *peer);
+
+/* ---- peer_close.c ---- */
+
 /* Removes it from the table and frees it. `reason`: enum sl_bye to send first; 0: none. */
 void sl_peer_close(struct sl_peer *peer, uint32_t reason);
-/* Answers an observer (status.c). */
+
+void sl_peer_log_departure(const struct sl_peer *peer, const char *how);
+
+/* ---- reader_page.c ---- */
+
+int sl_reader_page_make(struct sl_peer *peer);
+
+/* ---- reader_table.c ---- */
+
+static inline bool sl_reader_table_has(const struct sl_peer *peer) { return peer->table_index < SLUICE_MAX_READERS; }
+void sl_reader_table_add(struct sl_peer *peer);
+void sl_reader_table_remove(struct sl_peer *peer);
+
+/* From now on no unread frames are kept for it, only those that it holds. */
+void sl_reader_table_keep_leased_only(struct sl_peer *peer);
+
+/* A slot may have become free: wakes a begin that waits for one. */
+void sl_reader_table_wake_begin(struct sl_serve *serve);
+
+/* ---- status.c, hold_check.c ---- */
+
+/* Answers an observer. */
 int sl_status_send(struct sl_native_serve *serve, int fd);
 /* Frames committed after the one this reader took last. */
 uint64_t sl_peer_lag(const struct sl_peer *peer);
 /* Does it hold more than it was granted? Counts all lease words that are not 0, whatever their value. On the
- * writer's own thread, under the channel lock (hold_check.c). */
+ * writer's own thread, under the channel lock. */
 bool sl_peer_overdraws(const struct sl_peer *peer);
 /* Its leases: their number, bits for the first 64 slots, age of the oldest. Stale lease words count too,
  * since they keep a slot number in use. Under the channel lock. */

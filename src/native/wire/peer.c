@@ -1,92 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * One connection to a writer, from accept to the end. Runs on the service thread, under its lock.
+ * One connection to a writer: accepted, asked for its HELLO, then served until it ends. Runs on the service thread, under its lock.
+ * admit.c decides who may read, liveness.c when a reader is dead; peer_send.c and peer_close.c do the rest.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "native/wire/native.h"
 #include "util/hooks.h"
 #include "util/result.h"
-#include "native/wire/native.h"
 
-#define HELLO_PATIENCE SLUICE_S          /* for HELLO after connecting */
-#define ARRIVAL_PATIENCE SLUICE_S        /* for the first memory's ACK, once places are short */
-#define OBSERVER_PATIENCE (10 * SLUICE_S) /* between two queries */
-#define SEND_AGAIN (5 * SLUICE_MS)       /* if the socket's buffer was full */
-#define PAGE_PATIENCE (SLUICE_S / 2)     /* for a driver to register a page; a reader waits 1 s for its WELCOME */
-#define PAGE_LOOK (SLUICE_MS / 5)
-#define MESSAGES_A_TURN 8                /* so that one peer cannot keep the thread from others */
+#define HELLO_TIMEOUT SLUICE_S            /* for the HELLO, after connecting */
+#define OBSERVER_TIMEOUT (10 * SLUICE_S)  /* between two queries */
+#define MESSAGES_PER_TURN 8               /* so that one peer cannot keep the thread from others */
+#define MAX_LAST_MESSAGES (2 * SL_MAX_MEMORIES) /* read from a peer that is gone: more than a correct one has sent */
 
-void sl_peer_log_departure(const struct sl_peer *peer, const char *how)
-{
-    if (sl_peer_is_reader(peer))
-        sl_log(SLUICE_LOG_INFO, "channel '%s': reader '%s' (process %u) %s", peer->serve->name, peer->hello.program,
-               peer->identity.pid, how);
-}
+static bool read_messages(struct sl_peer *peer, int limit);
 
-/* ---- ending ---- */
+/* ---- refusing ---- */
 
-static void send_rest(struct sl_peer *peer);
-
-void sl_peer_close(struct sl_peer *peer, uint32_t reason)
-{
-    struct sl_native_serve *serve = peer->serve;
-
-    for (struct sl_peer **link = &serve->peers; *link; link = &(*link)->next) {
-        if (*link == peer) {
-            *link = peer->next;
-            break;
-        }
-    }
-    if (!sl_peer_is_reader(peer))
-        serve->guests--;
-    if (sl_table_has(peer)) {
-        /* Before its slots are reused: if the reader is alive, its release can report this, and it
-         * takes no further frames. */
-        if (reason != SL_BYE_CLOSED)
-            sl_store(&peer->page->evicted, 1, seq_cst);
-        sl_add(&peer->page->bell, 1);
-        sl_os_wake(&peer->page->bell, 1);
-        (void)sl_os_send(peer->wake.fd, "", 1, NULL, 0);
-    }
-    sl_table_leave(peer);
-    if (reason == SL_BYE_CLOSED)
-        send_rest(peer);
-    if (reason) {
-        union sl_message bye = SL_MESSAGE(SL_MSG_BYE, bye);
-        bye.bye.reason = reason;
-        (void)sl_os_send(peer->socket.fd, &bye, bye.header.size, NULL, 0);
-    }
-    sl_service_remove(&peer->socket);
-    sl_service_remove(&peer->process);
-    sl_service_remove(&peer->wake);
-    sl_os_hang_up(peer->socket.fd);
-    sl_os_close(peer->process.fd);
-    sl_os_hang_up(peer->wake.fd);
-    sl_os_close(peer->page_fd);
-    sl_os_close(peer->wake_end);
-    sl_shared_page_drop(peer->shared);
-    free(peer);
-}
-
-/* A release while begin waits for a slot (protocol 3.9). */
-static void wake_ready(struct sl_watch *watch, bool readable, bool hung_up_too)
-{
-    struct sl_peer *peer = SL_PEER_OF(watch, wake);
-
-    if (hung_up_too)
-        peer->left_ns = sl_os_now();
-    if (readable && sl_os_drain(watch->fd)) {
-        sl_add(&peer->serve->base.freed, 1);
-        sl_os_wake(&peer->serve->base.freed, INT32_MAX);
-    }
-}
-
-/* ---- beginning ---- */
-
-/* Sends the client the reason and ends the connection. The text is this thread's last error
- * message. */
+/* Sends this thread's last error message to the peer, and ends the connection. */
 static void refuse(struct sl_peer *peer, int result)
 {
     union sl_message message = SL_MESSAGE(SL_MSG_REFUSE, refuse);
@@ -102,93 +36,15 @@ static void refuse(struct sl_peer *peer, int result)
     sl_peer_close(peer, 0);
 }
 
-/* Makes the reader's page here, so that the reader cannot shrink it (protocol 1.7, 5.12). */
-static int make_page(struct sl_peer *peer)
+static void close_refused(struct sl_peer *peer)
 {
-    int ends[2], r;
-    void *address;
-
-    uint64_t bytes = sl_native_page_size(sl_os_page_size());
-    if ((r = sl_os_memory_create("sluice-reader", bytes, &peer->page_fd)) != 0)
-        return r;
-    if ((r = sl_os_memory_seal(peer->page_fd, false)) != 0)
-        return r;
-    if ((r = sl_os_map(peer->page_fd, bytes, true, &address)) != 0)
-        return r;
-    peer->shared = malloc(sizeof *peer->shared);
-    if (!peer->shared) {
-        sl_os_unmap(address, bytes);
-        return sl_fail(SLUICE_E_NO_MEMORY, "no memory for a reader's page");
-    }
-    *peer->shared = (struct sl_shared_page){
-        .words = sl_page_words(address), .address = address, .bytes = bytes, .users = 1
-    };
-    peer->page = address;
-    peer->serve->guests--; /* a reader from here on */
-    peer->page->magic = SL_NATIVE_MAGIC;
-    peer->page->session = peer->serve->params.session;
-    if ((r = sl_os_socket_pair(ends)) != 0)
-        return r;
-    sl_os_take_no_descriptors(ends[0]);
-    peer->wake.fd = ends[0];
-    peer->wake_end = ends[1];
-    if ((r = sl_os_close_in_child(ends[0])) != 0 || (r = sl_os_close_in_child(ends[1])) != 0)
-        return r;
-    peer->wake.ready = wake_ready;
-    return sl_service_add(&peer->wake);
+    peer->serve->base.refused++;
+    sl_peer_close(peer, 0);
 }
 
-/* If places are short: peers that have hung up are removed without further waiting, and a reader
- * that never accepted its first memory, because it is stopped or silent, loses its place to a
- * newcomer. */
-static bool make_room(struct sl_native_serve *serve)
-{
-    struct sl_peer *gone = NULL, *mute = NULL;
+/* ---- admitting ---- */
 
-    for (struct sl_peer *peer = serve->peers; peer; peer = peer->next) {
-        if (peer->state == SL_PEER_HUNG_UP && sl_peer_may_lapse(peer))
-            gone = peer;
-        else if (sl_table_has(peer) && !peer->arrived && sl_os_now() - peer->joined_ns > ARRIVAL_PATIENCE)
-            mute = peer;
-    }
-    if (gone) {
-        sl_peer_died(gone, "hung up without a word");
-    } else if (mute) {
-        sl_log(SLUICE_LOG_WARN, "channel '%s': process %u took a place and nothing else: it is given away", serve->name,
-               mute->identity.pid);
-        serve->base.refused++;
-        sl_peer_close(mute, SL_BYE_EVICTED);
-    }
-    return gone || mute;
-}
-
-static int admit_reader(struct sl_peer *peer)
-{
-    int r = make_page(peer);
-
-    if (r != 0)
-        return r;
-    if (peer->process.fd >= 0 && (r = sl_service_add(&peer->process)) != 0)
-        return r;
-    /* A forked child has the GPU's descriptors, too, so it must keep this end of the connection,
-     * like the other end (4.1). */
-    if (peer->serve->control->memory_kind != SL_MEM_HOST)
-        sl_os_keep_in_child(peer->socket.fd);
-    peer->depth = sl_peer_grant_depth(peer);
-    peer->joined_ns = sl_os_now();
-    peer->state = SL_PEER_WELCOME;
-    sl_table_enter(peer); /* before its descriptors are sent */
-    if (peer->hello.ahead)
-        peer->serve->params.joined_ahead(peer->serve->params.context, peer->shared);
-    SL_KILL_POINT("before_welcome");
-    sl_log(SLUICE_LOG_INFO, "channel '%s': reader '%s' (process %u) joins", peer->serve->name, peer->hello.program,
-           peer->identity.pid);
-    sl_peer_pump(peer);
-    return 0;
-}
-
-/* Peers that have hung up must not keep their places until they are read, as the newcomer's HELLO
- * may be read first. True if any place became free. */
+/* Reads the goodbyes and hang-ups that have arrived: the newcomer's HELLO may be read before them. True if a place became free. */
 static bool read_departures(struct sl_native_serve *serve)
 {
     uint32_t before = serve->base.reader_count;
@@ -196,19 +52,77 @@ static bool read_departures(struct sl_native_serve *serve)
 
     for (struct sl_peer *peer = serve->peers; peer; peer = next) {
         next = peer->next;
-        if (sl_table_has(peer) && peer->socket.fd >= 0 && sl_os_hung_up(peer->socket.fd))
-            (void)sl_peer_read(peer, SL_LAST_MESSAGES);
+        if (sl_reader_table_has(peer) && peer->socket.fd >= 0 && sl_os_hung_up(peer->socket.fd))
+            (void)read_messages(peer, MAX_LAST_MESSAGES);
     }
     return serve->base.reader_count < before;
 }
 
-/* Returns false if the peer was freed. */
-static bool hello(struct sl_peer *peer, const union sl_message *message, int *fds, int fd_count)
+/* Removes one reader that need not be waited for. False if there is none. */
+static bool replace_reader(struct sl_native_serve *serve)
+{
+    struct sl_peer *peer = sl_admit_find_replaceable_reader(serve);
+
+    if (!peer)
+        return false;
+    if (peer->state == SL_PEER_HUNG_UP && sl_liveness_may_end_leases(peer)) {
+        sl_liveness_remove(peer, "hung up without a goodbye");
+        return true;
+    }
+    sl_log(SLUICE_LOG_WARN, "channel '%s': process %u joined but never accepted a memory: its place goes to another reader",
+           serve->name, peer->identity.pid);
+    serve->base.refused++;
+    sl_peer_close(peer, SL_BYE_EVICTED);
+    return true;
+}
+
+static bool is_full(const struct sl_native_serve *serve)
+{
+    return serve->base.reader_count >= serve->writer.readers;
+}
+
+static int check_admission(struct sl_peer *peer)
+{
+    int r = sl_admit_check(peer);
+
+    if (r == SLUICE_E_LIMIT && read_departures(peer->serve))
+        r = sl_admit_check(peer);
+    while (r == SLUICE_E_LIMIT && is_full(peer->serve) && replace_reader(peer->serve))
+        r = sl_admit_check(peer);
+    return r;
+}
+
+static int add_reader(struct sl_peer *peer)
+{
+    struct sl_native_serve *serve = peer->serve;
+    int r = sl_reader_page_make(peer);
+
+    if (r != 0)
+        return r;
+    if (peer->process.fd >= 0 && (r = sl_service_add(&peer->process)) != 0)
+        return r;
+    /* A forked child has the GPU's descriptors, too, so it must keep both ends of the connection (protocol 4.1). */
+    if (serve->control->memory_kind != SL_MEM_HOST)
+        sl_os_keep_in_child(peer->socket.fd);
+    peer->depth = sl_admit_depth(peer);
+    peer->joined_ns = sl_os_now();
+    peer->state = SL_PEER_WELCOME;
+    sl_reader_table_add(peer); /* before its descriptors are sent */
+    if (peer->hello.ahead)
+        serve->params.joined_ahead(serve->params.context, peer->shared);
+    SL_KILL_POINT("before_welcome");
+    sl_log(SLUICE_LOG_INFO, "channel '%s': reader '%s' (process %u) joins", serve->name, peer->hello.program, peer->identity.pid);
+    sl_peer_send_pending(peer);
+    return 0;
+}
+
+/* ---- messages: each function returns false if the peer was freed ---- */
+
+static bool handle_hello(struct sl_peer *peer, const union sl_message *message, int *fds, int fd_count)
 {
     sl_service_set_deadline(&peer->socket, 0);
     if (message->header.type != SL_MSG_HELLO) {
-        peer->serve->base.refused++;
-        sl_peer_close(peer, 0);
+        close_refused(peer);
         return false;
     }
     peer->hello = message->hello;
@@ -216,190 +130,91 @@ static bool hello(struct sl_peer *peer, const union sl_message *message, int *fd
         peer->process.fd = fds[0];
         fds[0] = -1;
     }
-    int r = sl_peer_check(peer);
-    if (r == SLUICE_E_LIMIT && read_departures(peer->serve))
-        r = sl_peer_check(peer);
-    while (r == SLUICE_E_LIMIT && peer->serve->base.reader_count >= peer->serve->writer.readers &&
-           make_room(peer->serve))
-        r = sl_peer_check(peer);
+    int r = check_admission(peer);
     if (r == 0 && message->hello.role == SL_ROLE_READER)
-        r = admit_reader(peer);
+        r = add_reader(peer);
     if (r != 0) {
         refuse(peer, r);
         return false;
     }
     if (message->hello.role == SL_ROLE_OBSERVER) {
         peer->state = SL_PEER_OBSERVER;
-        sl_service_set_deadline(&peer->socket, sl_os_deadline(OBSERVER_PATIENCE));
+        sl_service_set_deadline(&peer->socket, sl_os_deadline(OBSERVER_TIMEOUT));
     }
     return true;
 }
 
-/* ---- sending ---- */
-
-static int send_welcome(struct sl_peer *peer)
-{
-    struct sl_native_serve *serve = peer->serve;
-    union sl_message message = SL_MESSAGE(SL_MSG_WELCOME, welcome);
-    int fds[4] = { serve->control_fd, peer->page_fd, peer->wake_end };
-    int count = 3;
-
-    message.welcome.magic = SL_NATIVE_MAGIC;
-    message.welcome.version = sl_version_agree(peer->hello.version_min, peer->hello.version_max);
-    message.welcome.depth = peer->depth;
-    message.welcome.features = SL_NATIVE_FEATURES;
-    message.welcome.session = serve->params.session;
-    message.welcome.control_size = serve->control_size;
-    message.welcome.page_size = peer->shared->bytes;
-    message.welcome.max_slots = serve->writer.max_slots;
-    message.welcome.writable = peer->hello.writable;
-    message.welcome.clock_ns = sl_os_now();
-    int self = peer->identity.pidfd < 0 ? sl_os_self_pidfd() : -1;
-    if (self >= 0)
-        fds[count++] = self;
-    int r = sl_os_send(peer->socket.fd, &message, message.header.size, fds, count);
-    sl_os_close(self);
-    return r;
-}
-
-static const struct sl_native_memory *memory_to_send(const struct sl_peer *peer)
-{
-    for (uint32_t i = 0; i < peer->serve->memory_count; i++)
-        if (peer->serve->memories[i]->announce.memory >= peer->next_memory)
-            return peer->serve->memories[i];
-    return NULL;
-}
-
-static int send_memory(struct sl_peer *peer, const struct sl_announce *announce)
-{
-    union sl_message message = SL_MESSAGE(SL_MSG_MEMORY, memory);
-
-    message.memory.memory = announce->memory;
-    message.memory.generation = announce->generation;
-    message.memory.bytes = announce->object->size;
-    message.memory.kind = announce->object->ops->kind;
-    message.memory.driver = sl_mem_driver(announce->object->ops);
-    sl_format_to_wire(&message.memory.format, announce->format);
-    return sl_os_send(peer->socket.fd, &message, message.header.size, &announce->object->fd, 1);
-}
-
-/* A reader that waits ahead may do so from the frame after its WELCOME on, so its page is
- * registered first (native/writer/reader_semaphores.h). */
-static bool is_made_ready(const struct sl_peer *peer)
-{
-    return peer->hello.ahead && sl_load(&peer->shared->state, relaxed) == SL_PAGE_UNKNOWN &&
-           sl_os_now() - peer->joined_ns < PAGE_PATIENCE;
-}
-
-void sl_peer_pump(struct sl_peer *peer)
-{
-    int r = 0;
-
-    if (peer->state == SL_PEER_WELCOME && is_made_ready(peer)) {
-        sl_service_set_deadline(&peer->socket, sl_os_deadline(PAGE_LOOK));
-        return;
-    }
-    if (peer->state == SL_PEER_WELCOME) {
-        if ((r = send_welcome(peer)) == 0) {
-            peer->state = SL_PEER_LIVE;
-            sl_os_close(peer->page_fd);
-            sl_os_close(peer->wake_end);
-            peer->page_fd = peer->wake_end = -1;
-        }
-    }
-    /* At most one unacknowledged descriptor (protocol 5.3). */
-    const struct sl_native_memory *memory;
-    if (r == 0 && peer->state == SL_PEER_LIVE && peer->unacknowledged == 0 && (memory = memory_to_send(peer))) {
-        SL_KILL_POINT("before_memory");
-        if ((r = send_memory(peer, &memory->announce)) == 0) {
-            peer->unacknowledged = memory->announce.memory;
-            peer->next_memory = memory->announce.memory + 1;
-        }
-    }
-    /* A peer that has shut down half of its socket has not hung up; other failures, such as lack of
-     * memory, may pass. */
-    peer->deaf = r == SLUICE_CLOSED;
-    if (r != 0)
-        sl_service_set_deadline(&peer->socket, sl_os_deadline(r < 0 ? SEND_AGAIN * 20 : SEND_AGAIN));
-}
-
-/* Sends the memories that are still waiting to be sent: unread frames may be in them, and this
- * writer is closing. */
-static void send_rest(struct sl_peer *peer)
-{
-    const struct sl_native_memory *memory;
-
-    while (peer->state == SL_PEER_LIVE && (memory = memory_to_send(peer)) && send_memory(peer, &memory->announce) == 0)
-        peer->next_memory = memory->announce.memory + 1;
-}
-
-/* ---- receiving ---- */
-
-/* Logged for the case that the reader cannot open this writer's memory: nobody may read its own
- * log. */
+/* Logged here, as nobody may read the log of a reader that cannot open this writer's memory. */
 static void compare_drivers(struct sl_peer *peer, uint32_t theirs)
 {
     const struct sl_native_serve *serve = peer->serve;
     uint32_t ours = sl_mem_driver(sl_mem_of_kind(serve->control->memory_kind));
 
-    if (!ours || !theirs || ours == theirs || peer->mixed)
+    if (!ours || !theirs || ours == theirs || peer->driver_logged)
         return;
-    peer->mixed = true;
+    peer->driver_logged = true;
     sl_log(SLUICE_LOG_INFO, "channel '%s': the reader in process %u has a driver for CUDA %u.%u, its writer one for %u.%u",
            serve->name, peer->identity.pid, theirs / 1000, theirs % 1000 / 10, ours / 1000, ours % 1000 / 10);
 }
 
-/* Returns false if the peer was freed. */
-static bool handle(struct sl_peer *peer, const union sl_message *message, int *fds, int fd_count)
+static bool handle_ack(struct sl_peer *peer, const struct sl_msg_ack *ack)
 {
-    if (peer->state == SL_PEER_NEW)
-        return hello(peer, message, fds, fd_count);
-    switch (message->header.type) {
-    case SL_MSG_ACK:
-        if (peer->state != SL_PEER_LIVE || message->ack.memory != peer->unacknowledged)
-            break;
-        peer->unacknowledged = 0;
-        peer->arrived = true;
-        compare_drivers(peer, message->ack.driver);
-        sl_peer_pump(peer);
-        return true;
-    case SL_MSG_QUERY:
-        if (peer->state != SL_PEER_OBSERVER)
-            break;
-        if (sl_status_send(peer->serve, peer->socket.fd) != 0) { /* it has left, or does not read */
-            sl_peer_close(peer, 0);
-            return false;
-        }
-        sl_service_set_deadline(&peer->socket, sl_os_deadline(OBSERVER_PATIENCE));
-        return true;
-    case SL_MSG_BYE:
-        sl_peer_log_departure(peer, "leaves");
+    peer->unacknowledged_memory = 0;
+    peer->has_memory = true;
+    compare_drivers(peer, ack->driver);
+    sl_peer_send_pending(peer);
+    return true;
+}
+
+static bool handle_query(struct sl_peer *peer)
+{
+    if (sl_status_send(peer->serve, peer->socket.fd) != 0) { /* it has left, or does not read */
         sl_peer_close(peer, 0);
         return false;
-    default:
-        break;
     }
-    sl_log(SLUICE_LOG_WARN, "channel '%s': process %u broke the protocol with a message of type %u", peer->serve->name,
-           peer->identity.pid, message->header.type);
-    peer->serve->base.refused++;
+    sl_service_set_deadline(&peer->socket, sl_os_deadline(OBSERVER_TIMEOUT));
+    return true;
+}
+
+static bool handle_bye(struct sl_peer *peer)
+{
+    sl_peer_log_departure(peer, "leaves");
     sl_peer_close(peer, 0);
     return false;
 }
 
-bool sl_peer_read(struct sl_peer *peer, int most)
+static bool handle_message(struct sl_peer *peer, const union sl_message *message, int *fds, int fd_count)
+{
+    uint32_t type = message->header.type;
+
+    if (peer->state == SL_PEER_NEW)
+        return handle_hello(peer, message, fds, fd_count);
+    if (type == SL_MSG_ACK && peer->state == SL_PEER_LIVE && message->ack.memory == peer->unacknowledged_memory)
+        return handle_ack(peer, &message->ack);
+    if (type == SL_MSG_QUERY && peer->state == SL_PEER_OBSERVER)
+        return handle_query(peer);
+    if (type == SL_MSG_BYE)
+        return handle_bye(peer);
+    sl_log(SLUICE_LOG_WARN, "channel '%s': process %u broke the protocol with a message of type %u", peer->serve->name,
+           peer->identity.pid, type);
+    close_refused(peer);
+    return false;
+}
+
+static bool read_messages(struct sl_peer *peer, int limit)
 {
     union sl_message message;
 
-    for (int i = 0; i < most && peer->socket.fd >= 0; i++) {
+    for (int i = 0; i < limit && peer->socket.fd >= 0; i++) {
         int fds[SL_OS_MAX_FDS], fd_count;
         int r = sl_message_receive(peer->socket.fd, &message, fds, &fd_count);
         if (r == SLUICE_AGAIN)
             break;
         if (r == SLUICE_CLOSED) {
-            sl_peer_hung_up(peer);
+            sl_liveness_hung_up(peer);
             return false;
         }
-        bool alive = r == 0 && handle(peer, &message, fds, fd_count);
+        bool alive = r == 0 && handle_message(peer, &message, fds, fd_count);
         sl_os_discard(fds, fd_count);
         if (r != 0)
             refuse(peer, r);
@@ -409,67 +224,111 @@ bool sl_peer_read(struct sl_peer *peer, int most)
     return true;
 }
 
-static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up_too)
+/* ---- events ---- */
+
+static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up)
 {
     (void)readable;
-    (void)hung_up_too;
-    (void)sl_peer_read(SL_PEER_OF(watch, socket), MESSAGES_A_TURN);
+    (void)hung_up;
+    (void)read_messages(SL_PEER_OF(watch, socket), MESSAGES_PER_TURN);
+}
+
+static void hello_timer(struct sl_peer *peer)
+{
+    /* The HELLO may have arrived before this thread ran. */
+    if (read_messages(peer, MESSAGES_PER_TURN) && peer->state == SL_PEER_NEW)
+        close_refused(peer);
 }
 
 static void socket_timer(struct sl_watch *watch)
 {
     struct sl_peer *peer = SL_PEER_OF(watch, socket);
 
-    if (peer->state == SL_PEER_NEW) {
-        /* Its HELLO may have arrived before this thread ran. */
-        if (!sl_peer_read(peer, MESSAGES_A_TURN) || peer->state != SL_PEER_NEW)
-            return;
-        peer->serve->base.refused++;
+    if (peer->state == SL_PEER_NEW)
+        hello_timer(peer);
+    else if (peer->state == SL_PEER_OBSERVER)
         sl_peer_close(peer, 0);
-    } else if (peer->state == SL_PEER_OBSERVER) {
+    else if (!peer->accepts_nothing)
+        sl_peer_send_pending(peer);
+    else if (read_messages(peer, MESSAGES_PER_TURN))
+        sl_liveness_hung_up(peer);
+}
+
+/* The process may have sent a goodbye before it ended (protocol 5.11). */
+static void process_ready(struct sl_watch *watch, bool readable, bool hung_up)
+{
+    struct sl_peer *peer = SL_PEER_OF(watch, process);
+
+    (void)hung_up;
+    if (readable && read_messages(peer, MAX_LAST_MESSAGES))
+        sl_liveness_process_ended(peer);
+}
+
+static void process_timer(struct sl_watch *watch) { sl_liveness_timer(SL_PEER_OF(watch, process)); }
+
+/* ---- accepting ---- */
+
+/* Ends another connection that is not a reader's, to make room for this one. */
+static void replace_nonreader(struct sl_native_serve *serve)
+{
+    struct sl_peer *peer = sl_admit_find_replaceable_nonreader(serve);
+
+    if (peer && peer->state == SL_PEER_NEW)
+        close_refused(peer);
+    else if (peer)
         sl_peer_close(peer, 0);
-    } else if (!peer->deaf) {
-        sl_peer_pump(peer);
-    } else if (sl_peer_read(peer, MESSAGES_A_TURN)) {
-        sl_peer_hung_up(peer);
+}
+
+static int watch_socket(struct sl_peer *peer)
+{
+    int r = sl_os_close_in_child(peer->socket.fd);
+
+    if (r != 0)
+        return r;
+    peer->socket.deadline = sl_os_deadline(HELLO_TIMEOUT);
+    return sl_service_add(&peer->socket);
+}
+
+/* Owns the descriptor only on success. */
+static int add_peer(struct sl_native_serve *serve, int fd, struct sl_peer **out)
+{
+    struct sl_peer *peer = calloc(1, sizeof *peer);
+    int r;
+
+    if (!peer)
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory for a connection");
+    peer->serve = serve;
+    peer->socket = (struct sl_watch){ .fd = fd, .ready = socket_ready, .timer = socket_timer };
+    peer->process = (struct sl_watch){ .fd = -1, .ready = process_ready, .timer = process_timer };
+    peer->wake.fd = peer->page_fd = peer->wake_end = -1;
+    peer->table_index = SLUICE_MAX_READERS;
+    if ((r = sl_os_peer(fd, &peer->identity)) == 0) {
+        peer->process.fd = peer->identity.pidfd;
+        if ((r = watch_socket(peer)) != 0)
+            sl_os_close(peer->process.fd);
     }
+    if (r != 0) {
+        free(peer);
+        return r;
+    }
+    peer->next = serve->peers;
+    serve->peers = peer;
+    serve->nonreader_count++;
+    *out = peer;
+    return 0;
 }
 
 int sl_peer_open(struct sl_native_serve *serve, int fd)
 {
-    struct sl_peer *peer = NULL;
+    struct sl_peer *peer;
     int r;
 
-    if (serve->guests >= SL_MAX_GUESTS)
-        sl_peer_drop_a_guest(serve);
-    peer = calloc(1, sizeof *peer);
-    if (!peer) {
-        r = sl_fail(SLUICE_E_NO_MEMORY, "no memory for a connection");
-        goto err;
+    if (serve->nonreader_count >= SL_MAX_NONREADERS)
+        replace_nonreader(serve);
+    if ((r = add_peer(serve, fd, &peer)) != 0) {
+        sl_os_close(fd);
+        return r;
     }
-    peer->serve = serve;
-    peer->socket = (struct sl_watch){ .fd = fd, .ready = socket_ready, .timer = socket_timer };
-    peer->process = sl_peer_process_watch();
-    peer->wake.fd = peer->page_fd = peer->wake_end = -1;
-    peer->place = SLUICE_MAX_READERS;
-    if ((r = sl_os_peer(fd, &peer->identity)) != 0)
-        goto err;
-    peer->process.fd = peer->identity.pidfd;
-    if ((r = sl_os_close_in_child(fd)) != 0)
-        goto err_pidfd;
-    peer->socket.deadline = sl_os_deadline(HELLO_PATIENCE);
-    if ((r = sl_service_add(&peer->socket)) != 0)
-        goto err_pidfd;
-    peer->next = serve->peers;
-    serve->peers = peer;
-    serve->guests++;
-    socket_ready(&peer->socket, true, false); /* usually its HELLO has already arrived */
+    (void)read_messages(peer, MESSAGES_PER_TURN); /* usually its HELLO has already arrived */
     return 0;
-
-err_pidfd:
-    sl_os_close(peer->process.fd);
-err:
-    sl_os_close(fd);
-    free(peer);
-    return r;
 }

@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of readers that begin and commit use. Changed on the service thread, under the channel
- * lock, which they hold while they use it.
+ * The table of readers that begin and commit use. Changed on the service thread, under the channel lock, which begin and commit hold
+ * while they use it.
  */
 #include "native/wire/native.h"
 
-void sl_table_enter(struct sl_peer *peer)
+void sl_reader_table_wake_begin(struct sl_serve *serve)
+{
+    sl_add(&serve->freed, 1);
+    sl_os_wake(&serve->freed, INT32_MAX);
+}
+
+void sl_reader_table_add(struct sl_peer *peer)
 {
     struct sl_serve *serve = &peer->serve->base;
     struct sl_reader_page *page = peer->page;
 
     sl_mutex_lock(&serve->lock);
-    /* The cursor is set under the lock that begin holds while it chooses a slot, so no frame is
-     * lost in between. */
+    /* The cursor is set under the lock that begin holds while it chooses a slot, so no frame is lost in between. */
     uint64_t head = sl_head_sequence(sl_load(serve->words.head, acquire));
     sl_store(&page->cursor, head ? head : 1, relaxed);
     sl_store(&page->own_to, peer->hello.ahead ? head + SL_OWN_AT_FIRST : 0, relaxed);
-    peer->place = serve->reader_count++;
-    serve->readers[peer->place] = (struct sl_reader_slot){
+    peer->table_index = serve->reader_count++;
+    serve->readers[peer->table_index] = (struct sl_reader_slot){
         .page = sl_page_words(page),
         .mode = peer->hello.mode,
         .depth = peer->depth,
@@ -32,34 +37,31 @@ void sl_table_enter(struct sl_peer *peer)
     sl_mutex_unlock(&serve->lock);
 }
 
-void sl_table_leave(struct sl_peer *peer)
+void sl_reader_table_remove(struct sl_peer *peer)
 {
     struct sl_serve *serve = &peer->serve->base;
 
-    if (!sl_table_has(peer))
+    if (!sl_reader_table_has(peer))
         return;
     sl_mutex_lock(&serve->lock);
     uint32_t last = --serve->reader_count;
-    serve->readers[peer->place] = serve->readers[last];
-    serve->readers[peer->place].peer->place = peer->place;
-    peer->place = SLUICE_MAX_READERS;
+    serve->readers[peer->table_index] = serve->readers[last];
+    serve->readers[peer->table_index].peer->table_index = peer->table_index;
+    peer->table_index = SLUICE_MAX_READERS;
     if (peer->hello.ahead)
         sl_store(&serve->ahead_changed, 1, relaxed);
     sl_mutex_unlock(&serve->lock);
-    /* Its slots may be free now. */
-    sl_add(&serve->freed, 1);
-    sl_os_wake(&serve->freed, INT32_MAX);
+    sl_reader_table_wake_begin(serve); /* its slots may be free now */
 }
 
-void sl_table_keep_nothing(struct sl_peer *peer)
+void sl_reader_table_keep_leased_only(struct sl_peer *peer)
 {
     struct sl_serve *serve = &peer->serve->base;
 
-    if (!sl_table_has(peer))
+    if (!sl_reader_table_has(peer))
         return;
     sl_mutex_lock(&serve->lock);
-    serve->readers[peer->place].mode = SLUICE_NEWEST;
+    serve->readers[peer->table_index].mode = SLUICE_NEWEST;
     sl_mutex_unlock(&serve->lock);
-    sl_add(&serve->freed, 1);
-    sl_os_wake(&serve->freed, INT32_MAX);
+    sl_reader_table_wake_begin(serve);
 }

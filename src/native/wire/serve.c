@@ -354,7 +354,7 @@ int sl_serve_announce(struct sl_serve *base, const struct sl_announce *announce)
     }
     serve->memories[serve->memory_count++] = memory;
     for (struct sl_peer *peer = serve->peers; peer; peer = peer->next)
-        sl_peer_pump(peer);
+        sl_peer_send_pending(peer);
     /* Readers can connect only once there is a format to send. */
     int r = serve->listener.fd < 0 ? listen_for_readers(serve) : 0;
     sl_service_unlock();
@@ -443,7 +443,7 @@ uint32_t sl_serve_evict(struct sl_serve *base, int64_t lease_timeout_ns)
         int64_t age;
         const char *why;
         next = peer->next;
-        if (!sl_table_has(peer) || !(why = offence(peer, lease_timeout_ns, &age)))
+        if (!sl_reader_table_has(peer) || !(why = offence(peer, lease_timeout_ns, &age)))
             continue;
         sl_log(SLUICE_LOG_WARN, "channel '%s': reader '%s' (process %u) is evicted: %s (%.3f s)", serve->name,
                peer->hello.program, peer->identity.pid, why, (double)age / 1e9);

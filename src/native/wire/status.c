@@ -151,7 +151,7 @@ int sl_status_send(struct sl_native_serve *serve, int fd)
     if ((r = sl_os_send(fd, &message, message.header.size, NULL, 0)) != 0)
         return r;
     for (struct sl_peer *peer = serve->peers; peer; peer = peer->next) {
-        if (!sl_table_has(peer))
+        if (!sl_reader_table_has(peer))
             continue;
         union sl_message reader = SL_MESSAGE(SL_MSG_READER, reader);
         fill_reader(peer, &reader.reader);
