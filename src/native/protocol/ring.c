@@ -56,7 +56,7 @@ static int next_candidate(const struct sl_ring *ring, const bool *tried)
 
 int sl_ring_next(const struct sl_ring *ring) { return next_candidate(ring, NULL); }
 
-void sl_ring_early(const struct sl_ring *ring, int slot, const struct sl_reader_slot *readers, uint32_t count)
+void sl_ring_prefetch(const struct sl_ring *ring, int slot, const struct sl_reader_slot *readers, uint32_t count)
 {
     if (slot < 0)
         return;

@@ -49,7 +49,7 @@ int sl_ring_take(struct sl_ring *ring, const struct sl_reader_slot *readers, uin
 int sl_ring_next(const struct sl_ring *ring);
 
 /* Prefetches its words (-1: none): other cores and the device have written them. */
-void sl_ring_early(const struct sl_ring *ring, int slot, const struct sl_reader_slot *readers, uint32_t count);
+void sl_ring_prefetch(const struct sl_ring *ring, int slot, const struct sl_reader_slot *readers, uint32_t count);
 
 /* Is work on this slot still in flight, of its last frame or a cancelled one? Also true for a frame that
  * is lost: nobody knows when its work ends. */

@@ -2,13 +2,13 @@
  *
  * A writer's commit and cancel, which end a frame that was begun.
  */
-#include <string.h>
-
 #include "native/writer/writer.h"
 #include "util/hooks.h"
 #include "util/result.h"
 
-/* May the frame be ordered after this stream's work? If the stream must signal, that call checks it. */
+/* ---- checks ---- */
+
+/* May the frame be ordered after this stream's work? If a signal is queued on the stream, that call checks it. */
 static int check_stream(const struct sl_writer *writer, struct sluice_stream stream)
 {
     if (stream.id == SLUICE_ON_CPU.id || writer->flight.pages)
@@ -16,52 +16,57 @@ static int check_stream(const struct sl_writer *writer, struct sluice_stream str
     return sl_stream_refused(writer->base.name, writer->flight.sync->check(writer->flight.pages, stream));
 }
 
-/* After a failure to signal: is the device lost? */
-static int signal_failed(struct sl_writer *writer, int result)
+static int check_commit(const struct sl_writer *writer, const struct sluice_frame *frame, struct sluice_stream stream)
+{
+    int r;
+
+    if ((r = sl_frame_check_begun(writer, frame)) != 0 || (r = check_stream(writer, stream)) != 0)
+        return r;
+    if (frame->meta_size > SLUICE_MAX_META)
+        return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata, %d fit", writer->base.name, frame->meta_size,
+                       SLUICE_MAX_META);
+    if (writer->ring.head_sequence == SL_LAST_SEQUENCE)
+        return sl_fail(SLUICE_E_LIMIT, "channel '%s': its sequences are used up; open it again", writer->base.name);
+    return 0;
+}
+
+/* After a failure to signal. */
+static int report_failed_signal(struct sl_writer *writer, int result)
 {
     if (writer->flight.sync->alive(writer->flight.pages) != 0)
-        return sl_begin_lose(writer, result);
+        return sl_writer_lose_frames(writer, result);
     return sl_stream_refused(writer->base.name, result);
 }
 
-static void end_slot(struct sl_writer *writer, uint32_t slot)
-{
-    SL_SPAN_END(WRITE, &writer->slots[slot].span);
-    writer->slots[slot].token = 0;
-    writer->begun--;
-}
+/* ---- the signals that a frame is ready ---- */
 
-static void invalidate(struct sluice_frame *frame)
-{
-    memset(frame->opaque, 0, sizeof frame->opaque);
-    frame->meta = NULL;
-}
-
-/* ---- the signals of a frame that is ready ---- */
-
+/* The channel's ready word, and a semaphore for each reader that waits ahead. Returns how many. */
 static uint32_t fill_signals(const struct sl_writer *writer, uint32_t slot, uint64_t sequence, struct sl_signal *signals)
 {
     signals[0] = (struct sl_signal){ &writer->ring.words.ready[slot], sequence };
     return 1 + sl_follow_signals(&writer->follow, slot, sequence, signals + 1);
 }
 
-/* Step W7: at once, or queued behind the work on the stream. */
+/* Step W7: signals at once, or behind the work on the stream. */
 static int signal_ready(struct sl_writer *writer, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
                         struct sl_copy_job *job)
 {
     struct sl_signal signals[1 + SLUICE_MAX_READERS];
     uint32_t count = fill_signals(writer, slot, sequence, signals);
 
+    if (!writer->flight.pages || stream.id == SLUICE_ON_CPU.id)
+        writer->flight.sync->settle();
     if (job && sl_copy_launches(job))
         return sl_copy_launch(job, signals, count);
     return sl_flight_signal(&writer->flight, stream, signals, count);
 }
 
-void sl_commit_prepare(struct sl_writer *writer, struct sl_copy_job *job)
+void sl_commit_prepare_next(struct sl_writer *writer, struct sl_copy_job *job)
 {
     struct sl_signal signals[1 + SLUICE_MAX_READERS];
-    int slot = writer->likely = sl_ring_next(&writer->ring);
+    int slot = sl_ring_next(&writer->ring);
 
+    writer->likely_slot = slot;
     if (slot >= 0 && job->by_graph)
         sl_copy_prepare(job, signals, fill_signals(writer, (uint32_t)slot, writer->ring.head_sequence + 1, signals));
 }
@@ -109,21 +114,7 @@ static void publish(struct sl_writer *writer, uint32_t slot, uint64_t sequence, 
     SL_STAGE_END(WAKE);
 }
 
-static int check_commit(const struct sl_writer *writer, const struct sluice_frame *frame, struct sluice_stream stream)
-{
-    int r;
-
-    if ((r = sl_frame_check_begun(writer, frame)) != 0 || (r = check_stream(writer, stream)) != 0)
-        return r;
-    if (frame->meta_size > SLUICE_MAX_META)
-        return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata, %d fit", writer->base.name, frame->meta_size,
-                       SLUICE_MAX_META);
-    if (writer->ring.head_sequence == SL_LAST_SEQUENCE)
-        return sl_fail(SLUICE_E_LIMIT, "channel '%s': its sequences are used up; open it again", writer->base.name);
-    return 0;
-}
-
-int sl_commit_send(struct sl_writer *writer, struct sluice_frame *frame, struct sluice_stream stream, struct sl_copy_job *job)
+int sl_commit_frame(struct sl_writer *writer, struct sluice_frame *frame, struct sluice_stream stream, struct sl_copy_job *job)
 {
     int r = check_commit(writer, frame, stream);
 
@@ -132,42 +123,31 @@ int sl_commit_send(struct sl_writer *writer, struct sluice_frame *frame, struct 
     uint64_t sequence = writer->ring.head_sequence + 1;
     uint32_t slot = (uint32_t)frame->opaque[SL_FRAME_ENTRY];
     struct sl_record *record = sl_serve_record(writer->serve, slot);
-    sl_begin_prefetch_record(record); /* in parallel with the driver call */
+    sl_record_prefetch(record); /* in parallel with the driver call */
     sl_fetch_to_store(&writer->ring.words.slot_seq[slot]);
     SL_KILL_POINT("before_ready");
     SL_STAGE_BEGIN(SIGNAL);
-    if (!writer->flight.pages || stream.id == SLUICE_ON_CPU.id)
-        writer->flight.sync->settle();
     r = signal_ready(writer, slot, sequence, stream, job);
     SL_STAGE_END(SIGNAL);
     if (r != 0)
-        return signal_failed(writer, r);
-    /* After the driver call, so that the device works meanwhile. Nobody reads the record before W8. */
+        return report_failed_signal(writer, r);
+    /* The record is filled after the driver call, so that the device works meanwhile: nobody reads it before W8. */
     int64_t now = sl_os_now();
     fill_record(writer, record, frame, sequence, now);
     publish(writer, slot, sequence, record, now);
     frame->sequence = sequence;
     frame->commit_ns = now;
-    end_slot(writer, slot);
-    invalidate(frame);
+    sl_frame_end(writer, slot);
+    sl_frame_invalidate(frame);
     return 0;
 }
 
 int sl_native_commit(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream)
 {
-    return sl_commit_send(sl_writer_of(base), frame, stream, NULL);
+    return sl_commit_frame(sl_writer_of(base), frame, stream, NULL);
 }
 
 /* ---- cancel ---- */
-
-void sl_commit_cancelled(struct sl_writer *writer, uint32_t slot)
-{
-    sl_mutex_lock(&writer->serve->lock);
-    sl_ring_cancel(&writer->ring, slot);
-    writer->cancelled++;
-    sl_mutex_unlock(&writer->serve->lock);
-    end_slot(writer, slot);
-}
 
 int sl_native_cancel(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream)
 {
@@ -178,13 +158,13 @@ int sl_native_cancel(struct sluice_writer *base, struct sluice_frame *frame, str
         return r;
     uint32_t slot = (uint32_t)frame->opaque[SL_FRAME_ENTRY];
     if ((r = sl_flight_give_up(&writer->flight, &writer->ring, slot, stream)) != 0)
-        return signal_failed(writer, r);
-    sl_commit_cancelled(writer, slot);
-    invalidate(frame);
+        return report_failed_signal(writer, r);
+    sl_frame_cancel(writer, slot);
+    sl_frame_invalidate(frame);
     return 0;
 }
 
-int sl_commit_none_begun(struct sl_writer *writer, const char *why)
+int sl_commit_check_none_begun(struct sl_writer *writer, const char *why)
 {
     sl_withdraw_settle(writer);
     if (writer->begun == 0)

@@ -62,7 +62,7 @@ static void settle(struct sl_writer *writer, uint32_t slot)
         writer->ring.slots[slot].given_up++;
     sl_store(&withdrawn->state, NONE, relaxed);
     writer->withdrawn--;
-    sl_commit_cancelled(writer, slot);
+    sl_frame_cancel(writer, slot);
 }
 
 void sl_withdraw_settle(struct sl_writer *writer)

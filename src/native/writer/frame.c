@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A frame between begin and commit: its checks, its arrays, and its pin.
+ * A frame between begin and commit: its checks, its arrays, its pin, and its end.
  */
+#include <string.h>
+
 #include "native/writer/writer.h"
 #include "util/result.h"
 
@@ -18,6 +20,28 @@ int sl_frame_check_begun(const struct sl_writer *writer, const struct sluice_fra
         writer->slots[slot].token != frame->opaque[SL_FRAME_TOKEN])
         return sl_fail(SLUICE_E_STALE, "channel '%s': this frame has been committed or cancelled already", writer->base.name);
     return 0;
+}
+
+void sl_frame_end(struct sl_writer *writer, uint32_t slot)
+{
+    SL_SPAN_END(WRITE, &writer->slots[slot].span);
+    writer->slots[slot].token = 0;
+    writer->begun--;
+}
+
+void sl_frame_cancel(struct sl_writer *writer, uint32_t slot)
+{
+    sl_mutex_lock(&writer->serve->lock);
+    sl_ring_cancel(&writer->ring, slot);
+    writer->cancelled++;
+    sl_mutex_unlock(&writer->serve->lock);
+    sl_frame_end(writer, slot);
+}
+
+void sl_frame_invalidate(struct sluice_frame *frame)
+{
+    memset(frame->opaque, 0, sizeof frame->opaque);
+    frame->meta = NULL;
 }
 
 int sl_native_writer_view(struct sluice_writer *base, const struct sluice_frame *frame, struct sl_view *view)
@@ -44,6 +68,6 @@ int sl_native_writer_pin(struct sluice_writer *base, const struct sluice_frame *
     int r = sl_frame_check_begun(writer, frame);
 
     if (r == 0)
-        *pin = (sluice_pin *)sl_generation_pin(writer, (uint32_t)frame->opaque[SL_FRAME_ENTRY]);
+        *pin = (sluice_pin *)sl_slot_memory_pin(writer, (uint32_t)frame->opaque[SL_FRAME_ENTRY]);
     return r;
 }

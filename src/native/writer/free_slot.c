@@ -23,7 +23,7 @@ static int take(struct sl_writer *writer, enum sl_keep keep)
     bool stolen = false;
 
     if (writer->old_slots)
-        sl_generation_retire(writer, keep);
+        sl_slot_memory_retire(writer, keep);
     sl_mutex_lock(&serve->lock);
     int slot = sl_ring_take(&writer->ring, serve->readers, serve->reader_count, keep, &stolen);
     writer->totals.stolen += stolen;
@@ -115,7 +115,7 @@ int sl_free_slot_find(struct sl_writer *writer, int64_t timeout_ns)
     return slot < 0 ? make_free(writer, timeout_ns) : slot;
 }
 
-int sl_free_slot_none(struct sl_writer *writer, uint64_t dropped)
+int sl_free_slot_report_none(struct sl_writer *writer, uint64_t dropped)
 {
     char holders[640], working[48] = "";
     uint32_t count = sl_flight_count(&writer->ring);

@@ -1,66 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * A generation's slots: made together in one memory, added one by one (grow.c), retired when their format has been
- * replaced and no reader uses them any more.
+ * Makes a writer's next generation: the slots of a new format, in one memory. The slots of the format before are retired once no
+ * reader uses them (slot_memory.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "format/format.h"
 #include "native/writer/writer.h"
-#include "util/checked.h"
 #include "util/hooks.h"
 #include "util/result.h"
 
-#define LEAST_IDS 2 /* least slots to begin a generation with: for the newest frame, and one being written */
-
-static uint32_t free_ids(const struct sl_writer *writer)
-{
-    uint32_t n = 0;
-    for (uint32_t s = 0; s < writer->ring.words.ids; s++)
-        n += writer->ring.slots[s].state == SL_SLOT_NONE;
-    return n;
-}
-
-static void free_memory(struct sl_mem_shared *shared)
-{
-    struct sl_writer_memory *memory = (struct sl_writer_memory *)shared;
-
-    memory->object.ops->destroy(&memory->object);
-    free(memory);
-}
-
-int sl_generation_plan(const struct sl_writer *writer, const struct sluice_format *format, uint32_t slots,
-                       char name[SL_MEMORY_NAME], struct sl_writer_memory **out)
-{
-    struct sl_writer_memory *memory;
-    uint64_t size, unit = writer->mem->alignment > sl_os_page_size() ? writer->mem->alignment : sl_os_page_size();
-
-    if (!sl_checked_mul(format->slot_bytes, slots, &size) || !sl_checked_align(size, unit, &size))
-        return sl_fail(SLUICE_E_FORMAT, "channel '%s': %u slots of %llu bytes are more than can be addressed",
-                       writer->base.name, slots, (unsigned long long)format->slot_bytes);
-    memory = calloc(1, sizeof *memory);
-    if (!memory)
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for a table of slots", writer->base.name);
-    snprintf(name, SL_MEMORY_NAME, "sluice-%.*s", SLUICE_MAX_NAME, writer->base.name);
-    memory->object.ops = writer->mem;
-    memory->object.fd = -1;
-    memory->object.device = writer->device_name;
-    memory->object.size = size;
-    memory->slots = slots;
-    memory->shared.users = 1;
-    memory->shared.end = free_memory;
-    memory->shared.apart = writer->mem->kind != SL_MEM_HOST;
-    *out = memory;
-    return 0;
-}
+#define MIN_SLOTS 2 /* to begin a generation with: for the newest frame, and one being written */
 
 static int make_memory(struct sl_writer *writer, const struct sluice_format *format, uint32_t slots,
                        struct sl_writer_memory **out)
 {
     struct sl_writer_memory *memory;
     char name[SL_MEMORY_NAME];
-    int r = sl_generation_plan(writer, format, slots, name, &memory);
+    int r = sl_slot_memory_plan(writer, format, slots, name, &memory);
 
     if (r != 0)
         return r;
@@ -76,107 +34,49 @@ static int make_memory(struct sl_writer *writer, const struct sluice_format *for
     return 0;
 }
 
-/* Writes the part of its record that all frames in this slot share. */
-static void prepare_record(struct sl_writer *writer, uint32_t slot, const struct sl_writer_memory *memory,
-                           uint64_t offset, const struct sluice_format *format)
+static bool has_enough_numbers(struct sl_writer *writer, int *count)
 {
-    struct sl_record *record = sl_serve_record(writer->serve, slot);
-
-    record->generation = memory->generation;
-    record->memory = memory->number;
-    record->offset = offset;
-    record->array_count = format->array_count;
-    for (uint32_t i = 0; i < format->array_count; i++)
-        sl_geometry_from_array(&record->arrays[i], &format->arrays[i]);
+    sl_slot_memory_retire(writer, SL_KEEP_ALL);
+    *count = (int)sl_slot_memory_free_numbers(writer);
+    return *count >= MIN_SLOTS;
 }
 
-/* Gives each slot of a memory a number. Under the channel lock; there must be enough free ones. */
-static void number_slots(struct sl_writer *writer, struct sl_writer_memory *memory,
-                         const struct sluice_format *format)
+/* How many slot numbers a new generation can have. If frames of earlier formats use them all, the policy decides, as in begin: a
+ * waiting writer waits for its readers, a dropping one takes the slots of the oldest unread frames. */
+static uint32_t free_numbers(struct sl_writer *writer)
 {
-    uint32_t given = 0;
-
-    for (uint32_t s = 0; s < writer->ring.words.ids && given < memory->slots; s++) {
-        if (writer->ring.slots[s].state != SL_SLOT_NONE)
-            continue;
-        uint64_t offset = given++ * format->slot_bytes;
-        writer->ring.slots[s].memory = memory->number;
-        writer->ring.slots[s].state = SL_SLOT_IDLE;
-        if (writer->ring.used <= s)
-            writer->ring.used = s + 1;
-        writer->slots[s] = (struct sl_writer_slot){ .address = (char *)memory->object.address + offset };
-        prepare_record(writer, s, memory, offset, format);
-        sl_store(&writer->ring.words.slot_memory[s], memory->number, release);
-    }
-    memory->next = writer->memories;
-    writer->memories = memory;
-    writer->next_memory++;
-}
-
-static int announce(struct sl_writer *writer, struct sl_writer_memory *memory, const struct sluice_format *format)
-{
-    memory->number = writer->next_memory;
-    struct sl_announce what = {
-        .memory = memory->number,
-        .generation = memory->generation,
-        .format = format,
-        .object = &memory->object,
-    };
-    int r = sl_serve_announce(writer->serve, &what);
-    if (r != 0)
-        sl_mem_drop(&memory->shared);
-    return r;
-}
-
-static bool have_ids(struct sl_writer *writer, int *out)
-{
-    sl_generation_retire(writer, SL_KEEP_ALL);
-    *out = (int)free_ids(writer);
-    return *out >= LEAST_IDS;
-}
-
-/* Finds slot numbers for a new generation. If frames of earlier formats use them all, the policy decides, as in
- * begin: a waiting writer waits for its readers, a dropping one takes the slots of the oldest unread frames. */
-static uint32_t make_ids(struct sl_writer *writer)
-{
-    int ids;
+    int count;
 
     if (writer->params.policy == SLUICE_WAIT) {
-        (void)sl_free_slot_wait(writer, sl_os_now(), writer->params.wait_ns, have_ids, &ids);
-        return (uint32_t)ids;
+        (void)sl_free_slot_wait(writer, sl_os_now(), writer->params.wait_ns, has_enough_numbers, &count);
+        return (uint32_t)count;
     }
-    sl_generation_retire(writer, SL_KEEP_DEPTH);
-    if (free_ids(writer) < LEAST_IDS)
+    sl_slot_memory_retire(writer, SL_KEEP_DEPTH);
+    if (sl_slot_memory_free_numbers(writer) < MIN_SLOTS)
         (void)sl_serve_evict(writer->serve, writer->params.lease_timeout_ns);
-    if (free_ids(writer) < LEAST_IDS)
-        sl_generation_retire(writer, SL_KEEP_LEASED);
-    return free_ids(writer);
+    if (sl_slot_memory_free_numbers(writer) < MIN_SLOTS)
+        sl_slot_memory_retire(writer, SL_KEEP_LEASED);
+    return sl_slot_memory_free_numbers(writer);
 }
 
-static int make(struct sl_writer *writer, const struct sluice_format *format)
+/* No slot number became free: because the device is lost, or as readers hold frames. */
+static int report_no_numbers(struct sl_writer *writer)
 {
-    struct sl_writer_memory *memory;
-    uint32_t ids = make_ids(writer), slots = writer->params.slots < ids ? writer->params.slots : ids;
-    int r;
+    char holders[512];
+    int r = writer->flight.sync->alive(writer->flight.pages);
 
-    if (slots < LEAST_IDS) {
-        char holders[512];
-        if ((r = writer->flight.sync->alive(writer->flight.pages)) != 0)
-            return r; /* that is why nothing came free */
-        sl_mutex_lock(&writer->serve->lock);
-        sl_serve_holders(writer->serve, holders, sizeof holders);
-        sl_mutex_unlock(&writer->serve->lock);
-        return sl_fail(SLUICE_E_BUSY, "channel '%s': readers still hold frames of formats before this one: %s",
-                       writer->base.name, holders);
-    }
-    if ((r = make_memory(writer, format, slots, &memory)) != 0)
+    if (r != 0)
         return r;
-    memory->generation = writer->generation + 1;
-    if ((r = announce(writer, memory, format)) != 0)
-        return r;
-    SL_KILL_POINT("after_announce");
-    sl_grow_leave(writer);
+    sl_mutex_lock(&writer->serve->lock);
+    sl_serve_holders(writer->serve, holders, sizeof holders);
+    sl_mutex_unlock(&writer->serve->lock);
+    return sl_fail(SLUICE_E_BUSY, "channel '%s': readers still hold frames of formats before this one: %s", writer->base.name,
+                   holders);
+}
 
+/* From now on begin takes slots of this memory only. */
+static void switch_memory(struct sl_writer *writer, struct sl_writer_memory *memory, const struct sluice_format *format)
+{
     sl_mutex_lock(&writer->serve->lock);
     for (uint32_t s = 0; s < writer->ring.used; s++) {
         if (writer->ring.slots[s].state == SL_SLOT_IDLE) {
@@ -185,96 +85,35 @@ static int make(struct sl_writer *writer, const struct sluice_format *format)
         }
     }
     SL_KILL_POINT("before_numbering");
-    number_slots(writer, memory, format);
+    writer->slot_count = memory->slots;
+    sl_slot_memory_number(writer, memory, format);
     writer->format = *format;
     writer->generation = memory->generation;
-    writer->slot_count = slots;
     sl_mutex_unlock(&writer->serve->lock);
+}
+
+static int make_generation(struct sl_writer *writer, const struct sluice_format *format)
+{
+    struct sl_writer_memory *memory;
+    uint32_t numbers = free_numbers(writer), slots = writer->params.slots < numbers ? writer->params.slots : numbers;
+    int r;
+
+    if (slots < MIN_SLOTS)
+        return report_no_numbers(writer);
+    if ((r = make_memory(writer, format, slots, &memory)) != 0)
+        return r;
+    memory->generation = writer->generation + 1;
+    if ((r = sl_slot_memory_announce(writer, memory, format)) != 0)
+        return r;
+    SL_KILL_POINT("after_announce");
+    sl_grow_leave(writer);
+    switch_memory(writer, memory, format);
     return 0;
 }
 
 int sl_generation_make(struct sl_writer *writer, const struct sluice_format *format)
 {
-    int r = make(writer, format);
+    int r = make_generation(writer, format);
 
     return r < 0 ? sl_format_refused(r, format) : r;
-}
-
-bool sl_generation_has_ids(const struct sl_writer *writer)
-{
-    return free_ids(writer) > 0;
-}
-
-int sl_generation_add(struct sl_writer *writer, struct sl_writer_memory *memory)
-{
-    int r = announce(writer, memory, &writer->format);
-
-    if (r != 0)
-        return r;
-    SL_KILL_POINT("before_growing");
-    sl_mutex_lock(&writer->serve->lock);
-    number_slots(writer, memory, &writer->format);
-    writer->slot_count++;
-    sl_mutex_unlock(&writer->serve->lock);
-    return 0;
-}
-
-static struct sl_writer_memory *memory_of(struct sl_writer *writer, uint32_t number)
-{
-    struct sl_writer_memory *memory = writer->memories;
-    while (memory && memory->number != number)
-        memory = memory->next;
-    return memory;
-}
-
-struct sl_mem_shared *sl_generation_pin(struct sl_writer *writer, uint32_t slot)
-{
-    struct sl_writer_memory *memory = memory_of(writer, writer->ring.slots[slot].memory);
-
-    sl_add(&memory->shared.users, 1);
-    return &memory->shared;
-}
-
-void sl_generation_retire(struct sl_writer *writer, enum sl_keep keep)
-{
-    struct sl_serve *serve = writer->serve;
-
-    writer->old_slots = false;
-    sl_mutex_lock(&serve->lock);
-    for (uint32_t s = 0; s < writer->ring.words.ids; s++) {
-        if (writer->ring.slots[s].state != SL_SLOT_OLD)
-            continue;
-        struct sl_writer_memory *memory = memory_of(writer, writer->ring.slots[s].memory);
-        bool stolen = false;
-        if (sl_ring_retire(&writer->ring, s, serve->readers, serve->reader_count, keep, &stolen)) {
-            writer->totals.stolen += stolen;
-            sl_store(&writer->ring.words.slot_memory[s], 0, release);
-            memory->slots--;
-        } else {
-            writer->old_slots = true;
-        }
-    }
-    sl_mutex_unlock(&serve->lock);
-
-    for (struct sl_writer_memory **link = &writer->memories; *link;) {
-        struct sl_writer_memory *memory = *link;
-        if (memory->slots > 0) {
-            link = &memory->next;
-            continue;
-        }
-        *link = memory->next;
-        SL_KILL_POINT("before_forget");
-        sl_serve_forget(serve, memory->number);
-        sl_copier_forget(&writer->copier, memory->object.address, memory->object.size);
-        sl_mem_drop(&memory->shared);
-    }
-}
-
-void sl_generation_destroy(struct sl_writer *writer)
-{
-    while (writer->memories) {
-        struct sl_writer_memory *memory = writer->memories;
-        writer->memories = memory->next;
-        sl_mem_drop(&memory->shared);
-    }
 }

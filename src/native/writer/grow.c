@@ -58,7 +58,7 @@ static int start(struct sl_writer *writer)
 
     if (!growth)
         return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory to add a slot", writer->base.name);
-    int r = sl_generation_plan(writer, &writer->format, 1, growth->name, &growth->memory);
+    int r = sl_slot_memory_plan(writer, &writer->format, 1, growth->name, &growth->memory);
     if (r != 0) {
         free(growth);
         return r;
@@ -99,7 +99,7 @@ int sl_grow_settle(struct sl_writer *writer)
         free(memory);
     } else {
         memory->object.device = writer->device_name;
-        r = sl_generation_add(writer, memory);
+        r = sl_slot_memory_add(writer, memory);
     }
     writer->growth = NULL;
     free(growth);
@@ -119,7 +119,7 @@ int sl_grow(struct sl_writer *writer, int64_t patience_ns)
 {
     int r = 0;
 
-    if (writer->slot_count >= writer->params.max_slots || !sl_generation_has_ids(writer) ||
+    if (writer->slot_count >= writer->params.max_slots || sl_slot_memory_free_numbers(writer) == 0 ||
         (!writer->growth && sl_os_now() < writer->grow_again_ns))
         return SLUICE_NO_SLOT;
     SL_STAGE_BEGIN(MAKE_SLOTS);

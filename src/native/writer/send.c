@@ -29,7 +29,7 @@ static int make_room(struct sl_writer *writer, const struct sluice_array *arrays
     }
     if (!grows)
         return 0;
-    if ((r = sl_commit_none_begun(writer, "an array outgrows the format, which cannot change before")) != 0)
+    if ((r = sl_commit_check_none_begun(writer, "an array outgrows the format, which cannot change before")) != 0)
         return r;
     return sl_generation_make(writer, &format);
 }
@@ -130,7 +130,7 @@ static int send_copies(struct sl_writer *writer, struct sl_copy_job *job, struct
     r = fill(writer, frame, job, arrays, indices, known, &bytes);
     SL_STAGE_END(SEND_COPY);
     if (r == 0)
-        r = sl_commit_send(writer, frame, job->stream, job);
+        r = sl_commit_frame(writer, frame, job->stream, job);
     if (r != 0)
         return take_back(writer, frame, job, r);
     sl_mutex_lock(&writer->serve->lock);
@@ -200,12 +200,12 @@ int sl_native_send(struct sluice_writer *base, struct sluice_frame *header, cons
     if ((!known && stream.id != SLUICE_ON_CPU.id &&
          (r = sl_stream_refused(writer->base.name, writer->flight.sync->check(writer->flight.pages, stream))) != 0) ||
         (r = begin_job(writer, arrays, count, stream, known, indices, &job)) != 0)
-        return sl_begin_failed(writer, r);
+        return sl_writer_explain_failure(writer, r);
     if ((known || (r = make_room(writer, arrays, count, indices)) == 0) &&
         (r = send_copies(writer, &job, header, arrays, indices, known, &frame)) == 0) {
         if (ticket)
             give_ticket(writer, &frame, &job, ticket);
-        sl_commit_prepare(writer, &job);
+        sl_commit_prepare_next(writer, &job);
         header->sequence = frame.sequence;
         header->session = frame.session;
         header->capture_ns = frame.capture_ns;

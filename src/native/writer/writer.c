@@ -97,7 +97,7 @@ static void give_back(struct sl_writer *writer)
     if (writer->serve)
         sl_serve_destroy(writer->serve);
     writer->serve = NULL;
-    sl_generation_destroy(writer);
+    sl_slot_memory_destroy(writer);
 }
 
 static void give_back_apart(void *argument)
@@ -210,7 +210,7 @@ int sl_native_writer_open(struct sluice_writer *base, const struct sluice_writer
 int sl_native_reformat(struct sluice_writer *base, const struct sluice_format *format)
 {
     struct sl_writer *writer = sl_writer_of(base);
-    int r = sl_commit_none_begun(writer, "commit or cancel them before the format changes");
+    int r = sl_commit_check_none_begun(writer, "commit or cancel them before the format changes");
 
     return r == 0 ? sl_generation_make(writer, format) : r;
 }

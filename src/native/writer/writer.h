@@ -61,7 +61,7 @@ struct sl_writer {
     uint32_t begun;
     uint32_t withdrawn; /* of these, those that deferred_cancel.c has */
     bool took_long;           /* the last begin found no free slot at once, or called the driver */
-    int likely;               /* the slot that the next send will probably take; -1: none */
+    int likely_slot;          /* the slot that the next send will probably take; -1: none */
     bool old_slots;           /* of older generations, to be retired */
     struct sl_growth *growth; /* a slot that is being added; NULL: none */
     int64_t grow_again_ns;    /* after growing failed: do not try again before */
@@ -94,29 +94,37 @@ void sl_native_writer_stats(struct sluice_writer *base, struct sluice_writer_sta
 int sl_native_writer_pin(struct sluice_writer *base, const struct sluice_frame *frame, sluice_pin **pin);
 int sl_native_writer_view(struct sluice_writer *base, const struct sluice_frame *frame, struct sl_view *view);
 
+/* ---- slot_memory.c ---- */
+
+/* A memory for slots that is yet to be made (sl_mem_create, object.size bytes), and the name to make it by. */
+int sl_slot_memory_plan(const struct sl_writer *writer, const struct sluice_format *format, uint32_t slots,
+                        char name[SL_MEMORY_NAME], struct sl_writer_memory **memory);
+
+/* Announces a memory that was made to all readers; after a failure the memory is dropped. */
+int sl_slot_memory_announce(struct sl_writer *writer, struct sl_writer_memory *memory, const struct sluice_format *format);
+
+/* Gives each slot of an announced memory a number; there must be enough free ones. Under the channel lock. */
+void sl_slot_memory_number(struct sl_writer *writer, struct sl_writer_memory *memory, const struct sluice_format *format);
+
+/* Announces and numbers the one slot of a memory that was made for this generation. */
+int sl_slot_memory_add(struct sl_writer *writer, struct sl_writer_memory *memory);
+
+/* How many slot numbers no memory has. */
+uint32_t sl_slot_memory_free_numbers(const struct sl_writer *writer);
+
+/* Retires slots of older generations that nobody needs any more, and gives their memory back. */
+void sl_slot_memory_retire(struct sl_writer *writer, enum sl_keep keep);
+
+/* The memory of a slot, kept mapped until sl_mem_drop. */
+struct sl_mem_shared *sl_slot_memory_pin(struct sl_writer *writer, uint32_t slot);
+
+/* Gives all memory back: when the writer ends. */
+void sl_slot_memory_destroy(struct sl_writer *writer);
+
 /* ---- generation.c ---- */
 
 /* Makes the next generation, of `format` (complete), with params.slots slots. */
 int sl_generation_make(struct sl_writer *writer, const struct sluice_format *format);
-
-/* A memory for slots that is yet to be made (sl_mem_create, object.size bytes), and the name to make it by. */
-int sl_generation_plan(const struct sl_writer *writer, const struct sluice_format *format, uint32_t slots,
-                       char name[SL_MEMORY_NAME], struct sl_writer_memory **memory);
-
-/* Adds the slot of a memory that was made for this generation; after a failure the memory is dropped. */
-int sl_generation_add(struct sl_writer *writer, struct sl_writer_memory *memory);
-
-/* Is there a number for one more? */
-bool sl_generation_has_ids(const struct sl_writer *writer);
-
-/* Retires slots of older generations that nobody needs any more, and gives their memory back. */
-void sl_generation_retire(struct sl_writer *writer, enum sl_keep keep);
-
-/* The memory of a slot, kept mapped until sl_mem_drop. */
-struct sl_mem_shared *sl_generation_pin(struct sl_writer *writer, uint32_t slot);
-
-/* Gives all memory back: when the writer ends. */
-void sl_generation_destroy(struct sl_writer *writer);
 
 /* ---- grow.c ---- */
 
@@ -139,7 +147,7 @@ void sl_grow_leave(struct sl_writer *writer);
 int sl_free_slot_find(struct sl_writer *writer, int64_t timeout_ns);
 
 /* There was none: SLUICE_NO_SLOT, and why. `dropped`: 1 if this counts as a dropped frame. */
-int sl_free_slot_none(struct sl_writer *writer, uint64_t dropped);
+int sl_free_slot_report_none(struct sl_writer *writer, uint64_t dropped);
 
 /* Calls `enough` whenever a slot may have become free, until it returns true or the time is up. That counts from `since`, when the
  * caller began to wait, as do the stats. */
@@ -151,33 +159,48 @@ bool sl_free_slot_wait(struct sl_writer *writer, int64_t since, int64_t timeout_
 /* A send begins: prefetches what its begin will read first. */
 void sl_begin_prefetch(struct sl_writer *writer);
 
-/* Prefetches the cache lines of a slot's record that commit stores to. */
-void sl_begin_prefetch_record(const struct sl_record *record);
+/* ---- device_loss.c ---- */
 
-/* A send failed before its begin, with `result`, which this returns. If the device is lost, frames in flight are lost, too. */
-int sl_begin_failed(struct sl_writer *writer, int result);
+/* Is the device still usable? Queries the driver if frames are late. */
+int sl_writer_check_device(struct sl_writer *writer, int64_t now);
 
-/* The device is lost, and with it the frames in flight: marks them as lost, and returns `result`. */
-int sl_begin_lose(struct sl_writer *writer, int result);
+/* The device is lost: so are the frames that it works on. Returns `result`. */
+int sl_writer_lose_frames(struct sl_writer *writer, int result);
+
+/* A send failed before its begin. If the device is lost, so are its frames. Returns `result`, with the message that it had. */
+int sl_writer_explain_failure(struct sl_writer *writer, int result);
 
 /* ---- commit.c ---- */
 
-/* Commits a send's frame, whose copies may be deferred until now. */
-int sl_commit_send(struct sl_writer *writer, struct sluice_frame *frame, struct sluice_stream stream, struct sl_copy_job *job);
+/* Commits a frame; `job` (may be NULL): its copies, which may be deferred until now. */
+int sl_commit_frame(struct sl_writer *writer, struct sluice_frame *frame, struct sluice_stream stream, struct sl_copy_job *job);
 
 /* A send is queued: prepares the next one while the GPU works, also in the job's copier. */
-void sl_commit_prepare(struct sl_writer *writer, struct sl_copy_job *job);
-
-/* The slot's frame is cancelled; whoever works on it has queued, or never will queue, the word that says so. */
-void sl_commit_cancelled(struct sl_writer *writer, uint32_t slot);
+void sl_commit_prepare_next(struct sl_writer *writer, struct sl_copy_job *job);
 
 /* 0, or SLUICE_E_BUSY if frames are begun, with a message that ends with `why`. */
-int sl_commit_none_begun(struct sl_writer *writer, const char *why);
+int sl_commit_check_none_begun(struct sl_writer *writer, const char *why);
 
 /* ---- frame.c ---- */
 
 /* Was this frame begun by this writer, and is it neither committed nor cancelled? SLUICE_E_STALE. */
 int sl_frame_check_begun(const struct sl_writer *writer, const struct sluice_frame *frame);
+
+/* The slot's frame is committed or cancelled. */
+void sl_frame_end(struct sl_writer *writer, uint32_t slot);
+
+/* Cancels the slot's frame. Whatever work uses the slot has been queued, with a signal behind it. */
+void sl_frame_cancel(struct sl_writer *writer, uint32_t slot);
+
+/* The caller's frame is of no use any more. */
+void sl_frame_invalidate(struct sluice_frame *frame);
+
+/* Prefetches the cache lines that commit stores to. Readers of the slot's last frame, or one that waits for this frame, have them. */
+static inline void sl_record_prefetch(const struct sl_record *record)
+{
+    sl_fetch_to_store(record);
+    sl_fetch_to_store((const char *)record + 64);
+}
 
 /* ---- deferred_cancel.c ---- */
 
