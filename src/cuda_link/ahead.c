@@ -91,7 +91,7 @@ static void raise(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held, enum s
         note_lost(ahead, held);
     sl_store(&ahead->words[held - ahead->reader->held], held->ahead_value, release);
     held->waits = how;
-    sl_sync_unpark();
+    sl_sync_wait_release();
     if (released)
         sl_cipd_held_end(ahead->reader, held);
 }
@@ -304,11 +304,11 @@ int sl_cipd_ahead_wait(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
     sl_word *word = &ahead->words[held - reader->held];
     int r;
 
-    if (!sl_sync_park())
+    if (!sl_sync_wait_reserve())
         return SLUICE_NO_SLOT;
     uint64_t value = sl_load(word, relaxed) + 1;
     if ((r = await(ahead, stream, word, value)) != 0) {
-        sl_sync_unpark();
+        sl_sync_wait_release();
         return r;
     }
     held->ahead_value = value;

@@ -16,7 +16,7 @@ struct sl_sync_pages {
     struct sl_cuda_context *context;
     /* Registered; NULL if it cannot be registered, or streams cannot write words: */
     void *address;
-    struct sl_errands *errands; /* then these raise the words */
+    struct sl_host_funcs *host_funcs; /* then these raise the words */
     sl_word checked;            /* the last stream that was found to belong to this GPU */
 };
 
@@ -32,7 +32,7 @@ static int equip(struct sl_sync_pages *pages, void *address, uint64_t size, bool
         return r;
     sl_log(SLUICE_LOG_INFO, "the driver calls a function for each commit and release instead, which takes longer: %s",
            sl_last_error());
-    return sl_errands_begin(&pages->errands);
+    return sl_host_funcs_create(&pages->host_funcs);
 }
 
 static int cuda_attach(const char *device, void *address, uint64_t size, bool writable,
@@ -58,8 +58,8 @@ static void cuda_detach(struct sl_sync_pages *pages)
 {
     if (!pages)
         return;
-    if (pages->errands) {
-        sl_errands_end(pages->errands, pages->context);
+    if (pages->host_funcs) {
+        sl_host_funcs_destroy(pages->host_funcs, pages->context);
     } else if (sl_cuda_unregister(pages->context, pages->address) != 0) {
         if (sl_cuda_alive(pages->context) == 0) /* else the registration ended with the context */
             sl_os_keep_mapped(pages->address);
@@ -101,7 +101,7 @@ static inline int queue(const struct sl_sync_pages *pages, struct sl_cu_stream *
                         const struct sl_signal *signals, uint32_t count)
 {
     struct sl_cuda_context *context = pages->context;
-    int r = pages->errands ? sl_errands_queue(pages->errands, context, stream, signals, count)
+    int r = pages->host_funcs ? sl_host_funcs_queue(pages->host_funcs, context, stream, signals, count)
             : count == 1   ? queue_one(context, stream, signals)
                            : queue_many(context, stream, signals, count);
 
@@ -143,7 +143,7 @@ static int find_place(struct sl_cuda_context *context, const struct sl_stream *s
 static int enter_outside_graphs(const struct sl_sync_pages *pages, const struct sl_stream *stream, uint64_t thread,
                                 struct sl_cu_stream **place, struct sl_cuda_scope *scope)
 {
-    int r = sl_cuda_enter(pages->context, pages->errands ? SL_CUDA_RELAXED : SL_CUDA_PLAIN, scope);
+    int r = sl_cuda_enter(pages->context, pages->host_funcs ? SL_CUDA_RELAXED : SL_CUDA_PLAIN, scope);
     if (r != 0)
         return r;
     r = find_place(pages->context, stream, thread, place);
@@ -258,7 +258,7 @@ static int cuda_signal_inside(const struct sl_sync_pages *pages, const struct sl
 {
     struct sl_cu_stream *place;
 
-    if (pages->errands) /* they need another mode */
+    if (pages->host_funcs) /* they need another mode */
         return cuda_signal_held(pages, stream, sl_os_thread_number(), signals, count);
     int r = find_place(pages->context, stream, sl_os_thread_number(), &place);
     return r == 0 && count > 0 ? queue(pages, place, signals, count) : r;
@@ -284,7 +284,7 @@ static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream h
 
 static bool cuda_direct(const struct sl_sync_pages *pages)
 {
-    return !pages->errands;
+    return !pages->host_funcs;
 }
 
 /* Where a launch blocks until its work is done, or clients of MPS share one server's queues, a
@@ -293,9 +293,9 @@ static int cuda_can_wait(const struct sl_sync_pages *pages)
 {
     int r = sl_cuda_able(pages->context, SL_CU_CAN_WAIT_64,
                          "wait for 64-bit words on a stream (cuStreamWaitValue64)");
-    if (r == 0 && pages->errands) /* its message has the reason */
+    if (r == 0 && pages->host_funcs) /* its message has the reason */
         r = sl_cuda_able(pages->context, SL_CU_CAN_REGISTER_HOST, "wait for words of host memory (cuMemHostRegister)");
-    if (r == 0 && pages->errands)
+    if (r == 0 && pages->host_funcs)
         r = sl_fail(SLUICE_E_UNSUPPORTED, "%s: the driver takes no host memory, so no stream can wait for a word there",
                     pages->context->name);
     if (r != 0)

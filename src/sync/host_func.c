@@ -13,126 +13,126 @@
 
 enum state {
     IDLE,
-    TAKEN,   /* by the thread that queues it, until the function is called */
+    QUEUED,   /* by the thread that queues it, until the function is called */
     RUNNING, /* its words are being raised */
-    LEFT,    /* its pages were detached before the call: it raises nothing, and frees itself */
+    DETACHED,    /* its pages were detached before the call: it raises nothing, and frees itself */
     LOST,    /* its context was lost, too: it may still be called, so it is leaked */
 };
 
-struct errand {
-    struct errand *next; /* constant once it is listed */
+struct func {
+    struct func *next; /* constant once it is listed */
     sl_word32 state;
     uint32_t count;
     struct sl_signal signals[SL_SIGNALS];
 };
 
-struct sl_errands {
-    _Atomic(struct errand *) list;
+struct sl_host_funcs {
+    _Atomic(struct func *) list;
 };
 
-int sl_errands_begin(struct sl_errands **errands)
+int sl_host_funcs_create(struct sl_host_funcs **host_funcs)
 {
-    *errands = calloc(1, sizeof **errands);
-    return *errands ? 0 : sl_fail(SLUICE_E_NO_MEMORY, "no memory for a list of words to raise");
+    *host_funcs = calloc(1, sizeof **host_funcs);
+    return *host_funcs ? 0 : sl_fail(SLUICE_E_NO_MEMORY, "no memory for a list of words to raise");
 }
 
 /* Changes the state from one to another; false if it was not in the first. */
-static bool turn(struct errand *errand, uint32_t from, uint32_t to)
+static bool switch_state(struct func *func, uint32_t from, uint32_t to)
 {
-    return atomic_compare_exchange_strong(&errand->state, &from, to);
+    return atomic_compare_exchange_strong(&func->state, &from, to);
 }
 
 /* A thread that sees the last word raised may get here before the function has returned. Only a few
  * stores remain, so this lasts no longer than the function's thread is preempted. */
-static void wait_for_return(struct errand *errand)
+static void wait_for_return(struct func *func)
 {
-    while (sl_load(&errand->state, acquire) == RUNNING)
+    while (sl_load(&func->state, acquire) == RUNNING)
         sl_os_yield();
 }
 
-static void keep(struct errand *errand)
+static void leak(struct func *func)
 {
-    static _Atomic(struct errand *) kept;
+    static _Atomic(struct func *) kept;
 
-    errand->next = sl_exchange(&kept, errand);
+    func->next = sl_exchange(&kept, func);
 }
 
 /* In a lost context a function that has not begun is never called. */
-static void let_go(struct errand *errand, const struct sl_cuda_context *context)
+static void detach(struct func *func, const struct sl_cuda_context *context)
 {
     bool lives = sl_cuda_alive(context) == 0;
 
-    if (turn(errand, TAKEN, lives ? LEFT : LOST)) {
+    if (switch_state(func, QUEUED, lives ? DETACHED : LOST)) {
         if (!lives)
-            keep(errand);
+            leak(func);
         else
             sl_log(SLUICE_LOG_WARN, "%s: words that were to be raised are not, and pages end", context->name);
         return;
     }
-    wait_for_return(errand);
-    free(errand);
+    wait_for_return(func);
+    free(func);
 }
 
-void sl_errands_end(struct sl_errands *errands, const struct sl_cuda_context *context)
+void sl_host_funcs_destroy(struct sl_host_funcs *host_funcs, const struct sl_cuda_context *context)
 {
-    struct errand *errand = errands->list;
+    struct func *func = host_funcs->list;
 
-    while (errand) {
-        struct errand *next = errand->next;
-        let_go(errand, context);
-        errand = next;
+    while (func) {
+        struct func *next = func->next;
+        detach(func, context);
+        func = next;
     }
-    free(errands);
+    free(host_funcs);
 }
 
-static struct errand *make(struct sl_errands *errands)
+static struct func *add_func(struct sl_host_funcs *host_funcs)
 {
-    struct errand *errand = calloc(1, sizeof *errand), *first = sl_load(&errands->list, relaxed);
+    struct func *func = calloc(1, sizeof *func), *first = sl_load(&host_funcs->list, relaxed);
 
-    if (!errand)
+    if (!func)
         return NULL;
-    errand->state = TAKEN;
+    func->state = QUEUED;
     do
-        errand->next = first;
-    while (!atomic_compare_exchange_weak(&errands->list, &first, errand));
-    return errand;
+        func->next = first;
+    while (!atomic_compare_exchange_weak(&host_funcs->list, &first, func));
+    return func;
 }
 
 /* One that is not in flight. */
-static struct errand *take(struct sl_errands *errands)
+static struct func *take_idle_func(struct sl_host_funcs *host_funcs)
 {
-    for (struct errand *errand = sl_load(&errands->list, acquire); errand; errand = errand->next)
-        if (sl_load(&errand->state, relaxed) == IDLE && turn(errand, IDLE, TAKEN))
-            return errand;
-    return make(errands);
+    for (struct func *func = sl_load(&host_funcs->list, acquire); func; func = func->next)
+        if (sl_load(&func->state, relaxed) == IDLE && switch_state(func, IDLE, QUEUED))
+            return func;
+    return add_func(host_funcs);
 }
 
-static void run(void *data)
+static void call_func(void *data)
 {
-    struct errand *errand = data;
+    struct func *func = data;
 
-    if (!turn(errand, TAKEN, RUNNING)) {
-        if (sl_load(&errand->state, acquire) == LEFT)
-            free(errand);
+    if (!switch_state(func, QUEUED, RUNNING)) {
+        if (sl_load(&func->state, acquire) == DETACHED)
+            free(func);
         return;
     }
-    for (uint32_t i = 0; i < errand->count; i++)
-        sl_store(errand->signals[i].word, errand->signals[i].value, release);
-    sl_store(&errand->state, IDLE, release);
+    for (uint32_t i = 0; i < func->count; i++)
+        sl_store(func->signals[i].word, func->signals[i].value, release);
+    sl_store(&func->state, IDLE, release);
 }
 
-int sl_errands_queue(struct sl_errands *errands, struct sl_cuda_context *context, struct sl_cu_stream *stream,
+int sl_host_funcs_queue(struct sl_host_funcs *host_funcs, struct sl_cuda_context *context, struct sl_cu_stream *stream,
                      const struct sl_signal *signals, uint32_t count)
 {
     if (count > SL_SIGNALS)
         return sl_fail(SLUICE_E_LIMIT, "%u words cannot be raised at once; %d can", count, SL_SIGNALS);
-    struct errand *errand = take(errands);
-    if (!errand)
+    struct func *func = take_idle_func(host_funcs);
+    if (!func)
         return sl_fail(SLUICE_E_NO_MEMORY, "%s: no memory for words to raise", context->name);
-    memcpy(errand->signals, signals, count * sizeof *signals);
-    errand->count = count;
-    int r = sl_cu(context, LaunchHostFunc, stream, run, errand);
+    memcpy(func->signals, signals, count * sizeof *signals);
+    func->count = count;
+    int r = sl_cu(context, LaunchHostFunc, stream, call_func, func);
     if (r != 0)
-        sl_store(&errand->state, IDLE, release);
+        sl_store(&func->state, IDLE, release);
     return r;
 }

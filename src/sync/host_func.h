@@ -9,15 +9,15 @@
 #include "cuda/cuda.h"
 #include "sync/sync.h"
 
-struct sl_errands; /* those of some pages; their number grows to the most that were ever in flight at once */
+struct sl_host_funcs; /* those of some pages; their number grows to the most that were ever in flight at once */
 
-int sl_errands_begin(struct sl_errands **errands);
+int sl_host_funcs_create(struct sl_host_funcs **host_funcs);
 
 /* Only when no word is to be raised any more, or the context is lost. */
-void sl_errands_end(struct sl_errands *errands, const struct sl_cuda_context *context);
+void sl_host_funcs_destroy(struct sl_host_funcs *host_funcs, const struct sl_cuda_context *context);
 
 /* Queues one call for all the words. Inside sl_cuda_enter, on a stream that captures nothing. */
-int sl_errands_queue(struct sl_errands *errands, struct sl_cuda_context *context, struct sl_cu_stream *stream,
+int sl_host_funcs_queue(struct sl_host_funcs *host_funcs, struct sl_cuda_context *context, struct sl_cu_stream *stream,
                      const struct sl_signal *signals, uint32_t count);
 
 #endif

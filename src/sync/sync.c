@@ -12,20 +12,20 @@ extern const struct sl_sync_ops sl_sync_cuda;
 
 static sl_word32 parked;
 
-bool sl_sync_may_park(void)
+bool sl_sync_wait_available(void)
 {
-    return sl_load(&parked, relaxed) < SL_PARKED_MOST;
+    return sl_load(&parked, relaxed) < SL_SYNC_MAX_WAITS;
 }
 
-bool sl_sync_park(void)
+bool sl_sync_wait_reserve(void)
 {
-    if (sl_add(&parked, 1) < SL_PARKED_MOST)
+    if (sl_add(&parked, 1) < SL_SYNC_MAX_WAITS)
         return true;
-    sl_sync_unpark();
+    sl_sync_wait_release();
     return false;
 }
 
-void sl_sync_unpark(void)
+void sl_sync_wait_release(void)
 {
     sl_add(&parked, (uint32_t)-1);
 }

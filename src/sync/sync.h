@@ -77,10 +77,10 @@ static inline void sl_settle(void)
 
 /* How many streams of a process may wait for frames at once, on channels of every kind; eight block all others (measured).
  * A caller takes a place before it queues the wait, if there is one, and returns it when the stream goes on. */
-#define SL_PARKED_MOST 3
-bool sl_sync_may_park(void);
-bool sl_sync_park(void);
-void sl_sync_unpark(void);
+#define SL_SYNC_MAX_WAITS 3
+bool sl_sync_wait_available(void);
+bool sl_sync_wait_reserve(void);
+void sl_sync_wait_release(void);
 
 /* By the name of a kind of device; NULL for an unknown one. */
 const struct sl_sync_ops *sl_sync_of_device(const char *device);

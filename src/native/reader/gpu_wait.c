@@ -23,7 +23,7 @@ static struct gpu_wait {
     uint32_t more; /* lost frames of the session that were merged into this entry */
     bool knows_gone; /* the deadline was shortened, as the writer is gone */
 } waits[SL_STREAM_WAITS];
-static uint32_t waiting; /* entries that are not lost: each holds a place of sl_sync_park */
+static uint32_t waiting; /* entries that are not lost: each holds a place of sl_sync_wait_reserve */
 
 static void on_timer(struct sl_watch *watch);
 
@@ -42,7 +42,7 @@ static void count_waiting(struct sl_session *session, uint32_t change)
 static void stop_waiting(const struct gpu_wait *wait)
 {
     count_waiting(wait->session, (uint32_t)-1);
-    sl_sync_unpark();
+    sl_sync_wait_release();
 }
 
 static void remove_wait(struct gpu_wait *wait)
@@ -134,7 +134,7 @@ static bool is_blocked(const struct sl_session *session, uint32_t slot)
 
     for (int i = 0; i < SL_STREAM_WAITS; i++) /* they would share the word to be poisoned */
         same = same || (waits[i].reader && waits[i].session == session && waits[i].slot == slot);
-    return same || !sl_sync_may_park();
+    return same || !sl_sync_wait_available();
 }
 
 static struct gpu_wait *find_free(void)
@@ -145,14 +145,14 @@ static struct gpu_wait *find_free(void)
     return NULL;
 }
 
-/* Takes a place of sl_sync_park, and has the service thread check the entries. */
+/* Takes a place of sl_sync_wait_reserve, and has the service thread check the entries. */
 static bool take_place(void)
 {
-    if (!sl_sync_park())
+    if (!sl_sync_wait_reserve())
         return false;
     if (watch.added || sl_service_add(&watch) == 0)
         return true;
-    sl_sync_unpark();
+    sl_sync_wait_release();
     return false;
 }
 
