@@ -93,7 +93,7 @@ static void give_back(void *argument)
 static void shut_down(struct sl_copy_gpu *gpu)
 {
     sl_desk_close(gpu->desk);
-    sl_apart(give_back, gpu);
+    sl_background_run(give_back, gpu);
 }
 
 static int cuda_open(struct sl_copier *copier)

@@ -255,7 +255,7 @@ int sl_cipd_pin(struct sl_cipd_slot *slot, sluice_pin **pin)
     pinned->block = slot->block;
     sl_cuda_ipc_keep(slot->block);
     sl_store(&pinned->shared.users, 1, relaxed);
-    pinned->shared.apart = true;
+    pinned->shared.in_background = true;
     pinned->shared.end = unpin;
     *pin = (sluice_pin *)&pinned->shared;
     return 0;

@@ -88,7 +88,7 @@ void sl_cipd_reader_end(struct sl_cipd_reader *reader)
         sl_os_close(reader->note);
     sl_cuda_context_close(reader->context);
     sl_mutex_finish(&reader->lock);
-    sl_apart_await(reader->base.name);
+    sl_background_await(reader->base.name);
     sl_trace_close();
     reader->base.object.finish = NULL;
     sl_object_drop(&reader->base.object);

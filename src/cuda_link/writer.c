@@ -87,7 +87,7 @@ static void finish(struct sl_object *object)
     if (!working) /* otherwise freeing could wait for that work; pools have references of their own */
         sl_cuda_context_close(writer->context);
     sl_mutex_finish(&writer->lock);
-    sl_apart_await(writer->base.name);
+    sl_background_await(writer->base.name);
     sl_trace_close();
     sl_fail_text(0, why);
 }

@@ -65,20 +65,20 @@ void sl_mem_drop(struct sl_mem_shared *shared)
 {
     if (sl_add(&shared->users, (uint32_t)-1) != 1)
         return;
-    if (shared->apart)
-        sl_apart(end, shared);
+    if (shared->in_background)
+        sl_background_run(end, shared);
     else
         end(shared);
 }
 
 int sl_mem_create(struct sl_memory *memory, const char *name, uint64_t size, bool writable)
 {
-    bool apart = memory->ops->kind != SL_MEM_HOST;
+    bool on_gpu = memory->ops->kind != SL_MEM_HOST;
 
-    if (apart)
-        sl_apart_await_room();
+    if (on_gpu)
+        sl_background_await_capacity();
     int r = memory->ops->create(memory, name, size, writable);
-    if ((r == SLUICE_E_NO_MEMORY || r == SLUICE_E_NO_DESCRIPTORS) && apart && sl_apart_settle())
+    if ((r == SLUICE_E_NO_MEMORY || r == SLUICE_E_NO_DESCRIPTORS) && on_gpu && sl_background_drain())
         r = memory->ops->create(memory, name, size, writable);
     return r;
 }

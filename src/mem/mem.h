@@ -56,7 +56,7 @@ struct sl_mem_ops {
 /* The first member of a memory that is reference-counted, by whoever mapped it and by pins. */
 struct sl_mem_shared {
     sl_word32 users;
-    bool apart; /* `end` may wait for GPU work, so it runs on another thread than the one that drops it last */
+    bool in_background; /* `end` may wait for GPU work, so it runs on another thread than the one that drops it last */
     void (*end)(struct sl_mem_shared *shared); /* unmaps and frees it */
 };
 

@@ -10,10 +10,10 @@
 #include "os/os.h"
 #include "util/result.h"
 
-#define PATIENCE (2 * SLUICE_S)
-#define MOST 16 /* of these threads, for who is about to bring more: what is not freed yet must not pile up */
-#define FIRST_LOOK (SLUICE_MS / 50)
-#define LAST_LOOK SLUICE_MS
+#define AWAIT_TIMEOUT (2 * SLUICE_S)
+#define MAX_THREADS 16 /* of these threads, for who is about to bring more: what is not freed yet must not pile up */
+#define MIN_POLL_INTERVAL (SLUICE_MS / 50)
+#define MAX_POLL_INTERVAL SLUICE_MS
 
 struct job {
     void (*function)(void *argument);
@@ -21,19 +21,19 @@ struct job {
 };
 
 static sl_word32 running;
-static _Thread_local bool apart; /* this is one of these threads */
+static _Thread_local bool is_background; /* this is one of these threads */
 
 static void run(void *argument)
 {
     struct job job = *(struct job *)argument;
 
     free(argument);
-    apart = true;
+    is_background = true;
     job.function(job.argument);
     sl_add(&running, (uint32_t)-1);
 }
 
-bool sl_apart_begin(void (*function)(void *argument), void *argument)
+bool sl_background_start(void (*function)(void *argument), void *argument)
 {
     struct job *job = malloc(sizeof *job);
 
@@ -48,35 +48,35 @@ bool sl_apart_begin(void (*function)(void *argument), void *argument)
     return false;
 }
 
-uint32_t sl_apart_count(void) { return sl_load(&running, acquire) - (uint32_t)apart; }
+uint32_t sl_background_count(void) { return sl_load(&running, acquire) - (uint32_t)is_background; }
 
-static bool await(uint32_t most)
+static bool await_at_most(uint32_t most)
 {
-    int64_t now = sl_os_now(), deadline = sl_os_deadline(PATIENCE), look = FIRST_LOOK;
+    int64_t now = sl_os_now(), deadline = sl_os_deadline(AWAIT_TIMEOUT), interval = MIN_POLL_INTERVAL;
 
-    while (sl_apart_count() > most) {
+    while (sl_background_count() > most) {
         if (now >= deadline) /* `now` is from before the check: this thread may have been suspended since */
             return false;
-        sl_os_sleep(look);
-        look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
+        sl_os_sleep(interval);
+        interval = interval * 2 < MAX_POLL_INTERVAL ? interval * 2 : MAX_POLL_INTERVAL;
         now = sl_os_now();
     }
     return true;
 }
 
-void sl_apart(void (*function)(void *argument), void *argument)
+void sl_background_run(void (*function)(void *argument), void *argument)
 {
-    if (apart || !sl_apart_begin(function, argument))
+    if (is_background || !sl_background_start(function, argument))
         function(argument);
 }
 
-void sl_apart_await_room(void) { (void)await(MOST - 1); }
+void sl_background_await_capacity(void) { (void)await_at_most(MAX_THREADS - 1); }
 
-bool sl_apart_settle(void) { return sl_apart_count() > 0 && await(0); }
+bool sl_background_drain(void) { return sl_background_count() > 0 && await_at_most(0); }
 
-void sl_apart_await(const char *channel)
+void sl_background_await(const char *channel)
 {
-    if (!await(0))
+    if (!await_at_most(0))
         sl_log(SLUICE_LOG_WARN, "channel '%s': closed while the GPU has work of this program: its memory there stays until that ends",
                channel);
 }

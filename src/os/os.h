@@ -65,7 +65,7 @@ void sl_os_unmap(void *address, uint64_t size);
  * use the address again (protocol 6.1). */
 void sl_os_keep_mapped(void *address);
 
-/* ---- named.c: named shared memory, which programs of other projects open by name ----
+/* ---- named_shm.c: named shared memory, which programs of other projects open by name ----
  *
  * On Linux: files in /dev/shm, as opened by shm_open("/NAME"). Names here have no slash, and SL_OS_NAMED bytes at
  * most. A memory lives until its last name and its last mapping are gone, and any process of the user may
@@ -215,7 +215,7 @@ bool sl_os_watch_drain(int fd); /* true if anything happened */
  * False if there were none. It does not read until none are left, as others may make names faster than they are read. */
 bool sl_os_watch_read(int fd, void (*each)(void *context, const char *name), void *context);
 
-/* ---- pass.c: messages with descriptors ---- */
+/* ---- fd_passing.c: messages with descriptors ---- */
 
 #define SL_OS_MAX_FDS 4
 
@@ -264,7 +264,7 @@ void sl_os_close(int fd); /* keeps errno; -1 is ignored; undoes sl_os_close_in_c
 /* Reads all that is pending on a wake socket, up to a limit; true if anything came. */
 bool sl_os_drain(int fd);
 
-/* ---- foreign.c: descriptors that a driver made ---- */
+/* ---- driver_fd.c: descriptors that a driver made ---- */
 
 /* What kind of file a descriptor refers to, in enough detail to recognize those of one driver. */
 struct sl_os_kind {
@@ -276,7 +276,7 @@ int sl_os_kind_of(int fd, struct sl_os_kind *kind);
 /* Prepares a descriptor that a driver made: it is CLOEXEC from now on. */
 int sl_os_keep(int fd);
 
-/* ---- gate.c: what a program may poll ---- */
+/* ---- epoll.c: what a program may poll ---- */
 
 /* A gate is readable while any descriptor in it is. */
 int sl_os_gate_open(int *fd);
@@ -360,28 +360,28 @@ uint64_t sl_os_thread_number(void);
  * made. */
 int sl_os_start_thread(void (*function)(void *argument), void *argument);
 
-/* ---- apart.c, for all systems: cleanup that no call may wait for ----
+/* ---- background.c, for all systems: cleanup that no call may wait for ----
  *
  * A driver that frees memory may first wait for all work that the program has on the GPU. */
 
 /* Calls function(argument) on a new thread; on this one if none can be made, or if this is such a thread already. The caller
  * holds no lock that the function takes. */
-void sl_apart(void (*function)(void *argument), void *argument);
+void sl_background_run(void (*function)(void *argument), void *argument);
 
 /* The same for callers that cannot run it themselves: false if no thread can be made. */
-bool sl_apart_begin(void (*function)(void *argument), void *argument);
+bool sl_background_start(void (*function)(void *argument), void *argument);
 
 /* How many of these threads run, besides this one. */
-uint32_t sl_apart_count(void);
+uint32_t sl_background_count(void);
 
 /* Before something is made that will be freed so: waits up to 2 s while 16 of these threads run. */
-void sl_apart_await_room(void);
+void sl_background_await_capacity(void);
 
 /* Waits up to 2 s until none of these threads runs, except this one. True if there were any, and none runs now. */
-bool sl_apart_settle(void);
+bool sl_background_drain(void);
 
 /* The same when a channel is closed; if a thread still runs, a warning names the channel. */
-void sl_apart_await(const char *channel);
+void sl_background_await(const char *channel);
 
 /* ---- service.c: the service thread ----
  *

@@ -188,7 +188,7 @@ static void begin(struct freeing *freeing, int threads)
     sl_store(&freeing->gone, 0, relaxed);
     CHECK(getrlimit(RLIMIT_NOFILE, &freeing->descriptors) == 0);
     while (threads-- > 0)
-        CHECK(sl_apart_begin(stay, &freeing->gone));
+        CHECK(sl_background_start(stay, &freeing->gone));
     CHECK(pthread_create(&freeing->thread, NULL, go_later, freeing) == 0);
 }
 

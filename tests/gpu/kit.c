@@ -179,7 +179,7 @@ struct sl_cu_stream *gpu_native(struct sluice_stream stream)
     return (struct sl_cu_stream *)native;
 }
 
-void gpu_settle(void) { CHECK_SOON(sl_apart_count() == 0, 20); }
+void gpu_settle(void) { CHECK_SOON(sl_background_count() == 0, 20); }
 
 FILE *gpu_facts(void)
 {

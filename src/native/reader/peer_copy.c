@@ -195,7 +195,7 @@ static int make_room(struct sl_reader *reader, const struct sl_held *entry)
     leave_memory(room);
     if (!(memory = calloc(1, sizeof *memory)))
         return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->base.name);
-    memory->shared = (struct sl_mem_shared){ .users = 1, .apart = true, .end = free_memory };
+    memory->shared = (struct sl_mem_shared){ .users = 1, .in_background = true, .end = free_memory };
     memory->object = (struct sl_memory){ .ops = ops, .fd = -1, .device = entry->session->device };
     snprintf(name, sizeof name, "copies of channel '%.*s'", SLUICE_MAX_NAME, reader->base.name);
     int r = sl_mem_create(&memory->object, name, bytes, false);

@@ -102,7 +102,7 @@ static void finish(struct sl_object *object)
         sl_session_reap(reader, true);
         sl_staged_end(reader);
         if (device)
-            sl_apart_await(reader->base.name);
+            sl_background_await(reader->base.name);
     } else {
         sl_log(SLUICE_LOG_WARN, "channel '%s': closed with %s work that does not end: the memory of its frames stays until the process ends",
                reader->base.name, done ? "copies behind" : "releases queued behind");

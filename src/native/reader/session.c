@@ -262,11 +262,11 @@ int sl_session_map(struct sl_session *session, uint32_t slot, const struct sl_re
     memory->object.home = session->foreign && session->near ? session->home : NULL;
     if (!memory->object.address) {
         if (session->pages)
-            sl_apart_await_room(); /* else what earlier generations had would pile up */
+            sl_background_await_capacity(); /* else what earlier generations had would pile up */
         SL_STAGE_BEGIN(MAP);
         r = memory->object.ops->map(&memory->object, session->link->writable);
         SL_STAGE_END(MAP);
-        memory->shared.apart = r == 0 && session->pages;
+        memory->shared.in_background = r == 0 && session->pages;
     }
     sl_store(&memory->held, 0, release);
     if (r != 0)
@@ -366,7 +366,7 @@ void sl_session_end(struct sl_session *session)
     sl_gpu_wait_forget(session);
     sl_service_unlock();
     if (session->pages)
-        sl_apart(session_free, session);
+        sl_background_run(session_free, session);
     else
         session_free(session);
 }

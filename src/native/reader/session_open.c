@@ -119,7 +119,7 @@ bool sl_prepare_begin(struct sl_reader *reader)
     if (reader->prepares)
         return true;
     sl_add(&reader->base.object.uses, 1); /* its handle is valid: close sets `closing` under this lock before it ends the handle */
-    reader->prepares = sl_apart_begin(prepare, reader);
+    reader->prepares = sl_background_start(prepare, reader);
     if (!reader->prepares)
         sl_add(&reader->base.object.uses, (uint32_t)-1);
     return reader->prepares;
@@ -131,5 +131,5 @@ void sl_prepare_settle(struct sl_reader *reader)
     bool prepares = reader->prepares;
     sl_service_unlock();
     if (prepares)
-        sl_apart_await(reader->base.name);
+        sl_background_await(reader->base.name);
 }

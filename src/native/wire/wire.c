@@ -74,6 +74,6 @@ void sl_shared_page_drop(struct sl_shared_page *page)
         return;
     if (!page->forget)
         end_page(page);
-    else if (!sl_apart_begin(end_page, page))
+    else if (!sl_background_start(end_page, page))
         sl_log(SLUICE_LOG_WARN, "the page of a reader that left stays mapped: no thread can be had to undo that");
 }

@@ -69,7 +69,7 @@ static int start(struct sl_writer *writer)
     growth->writable = writer->params.writable != 0;
     growth->began_ns = sl_os_now();
     writer->growth = growth;
-    if (writer->mem->kind == SL_MEM_HOST || !sl_apart_begin(make_apart, growth)) {
+    if (writer->mem->kind == SL_MEM_HOST || !sl_background_start(make_apart, growth)) {
         make(growth);
         sl_store(&growth->state, MADE, relaxed);
     }

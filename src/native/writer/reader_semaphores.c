@@ -39,7 +39,7 @@ void sl_follow_joined(struct sl_shared_page *page, const struct sl_sync_ops *syn
         *newcomer = (struct newcomer){ .page = page, .sync = sync };
         snprintf(newcomer->device, sizeof newcomer->device, "%s", device);
         sl_add(&page->users, 1);
-        if (sl_apart_begin(get_to_know, newcomer))
+        if (sl_background_start(get_to_know, newcomer))
             return;
         sl_add(&page->users, (uint32_t)-1);
         free(newcomer);

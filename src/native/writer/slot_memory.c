@@ -47,7 +47,7 @@ int sl_slot_memory_plan(const struct sl_writer *writer, const struct sluice_form
     memory->slots = slots;
     memory->shared.users = 1;
     memory->shared.end = free_memory;
-    memory->shared.apart = writer->mem->kind != SL_MEM_HOST;
+    memory->shared.in_background = writer->mem->kind != SL_MEM_HOST;
     *out = memory;
     return 0;
 }

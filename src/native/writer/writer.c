@@ -131,8 +131,8 @@ static void finish(struct sl_object *object)
         sl_log(SLUICE_LOG_WARN, "channel '%s': its memory stays until the process ends", writer->base.name);
     } else if (writer->flight.pages) {
         sl_object_put_off(&writer->base.object);
-        sl_apart(give_back_apart, writer);
-        sl_apart_await(writer->base.name);
+        sl_background_run(give_back_apart, writer);
+        sl_background_await(writer->base.name);
     } else {
         give_back(writer);
     }
