@@ -63,16 +63,16 @@ void json_format(struct json *json, const struct sluice_format *format);
 /* A bit set of slots as a JSON array of their numbers. */
 void json_slots(struct json *json, const char *key, uint64_t slots);
 
-/* Opens a reader, trying again for `timeout_ns` while there is no such channel, and for WRITER_TIMEOUT at least while its
- * writer does not answer, until a stop is asked for. Says what is wrong; returns an exit code. */
+/* Opens a reader. Waits up to `timeout_ns` for the channel, and at least WRITER_TIMEOUT for the answer of its writer, but
+ * not longer than until stop_asked(). Prints what is wrong; returns an exit code. */
 int open_reader(const char *command, const struct sluice_reader_params *params, int64_t timeout_ns,
                 sluice_reader **reader);
 
-/* Waits for a slot, until a stop is asked for: a begin or a send that finds none would count as a frame that is dropped. */
+/* Waits for a free slot, until stop_asked(). Without waiting, begin and send would count a dropped frame. */
 void wait_for_slot(sluice_writer *writer);
 
-/* The array called `name`, or if that is NULL the first one that is an image, or the first. Says
- * what is wrong; returns an exit code. */
+/* Selects the array called `name`; if that is NULL, the first image or else the first array. Prints what is wrong;
+ * returns an exit code. */
 int select_array(const char *command, const struct sluice_frame *frame, const char *name,
                  struct sluice_array *array);
 

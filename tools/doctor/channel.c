@@ -22,7 +22,7 @@
 struct trial {
     sluice_writer *writer;
     sluice_reader *reader;
-    _Atomic uint32_t taken;
+    _Atomic uint32_t acquired;
     uint32_t torn;
     int64_t latency[FRAMES];
     const char *failed_step; /* NULL: none */
@@ -88,8 +88,8 @@ static void *read_frames(void *user)
         for (size_t i = 1; whole && i < NUMBERS; i++)
             whole = numbers[i] == numbers[0];
         trial->torn += !whole;
-        if (trial->taken < FRAMES)
-            trial->latency[trial->taken++] = latency;
+        if (trial->acquired < FRAMES)
+            trial->latency[trial->acquired++] = latency;
         sluice_reader_release(trial->reader, &frame, SLUICE_ON_CPU);
     }
     if (result != SLUICE_CLOSED && !trial->failed_step)
@@ -114,11 +114,11 @@ static void run_trial(struct trial *trial)
         return;
     }
     int64_t until = now_ns() + DOCTOR_TIMEOUT;
-    for (uint32_t i = 0; (i < FRAMES || (trial->taken == 0 && now_ns() < until)) && send_frame(trial, i + 1); i++)
+    for (uint32_t i = 0; (i < FRAMES || (trial->acquired == 0 && now_ns() < until)) && send_frame(trial, i + 1); i++)
         sleep_until(now_ns() + SLUICE_MS / 2);
     sluice_writer_close(&trial->writer);
     pthread_join(thread, NULL);
-    qsort(trial->latency, trial->taken, sizeof trial->latency[0], compare);
+    qsort(trial->latency, trial->acquired, sizeof trial->latency[0], compare);
 }
 
 static void report_trial(struct report *report, const struct trial *trial)
@@ -129,14 +129,14 @@ static void report_trial(struct report *report, const struct trial *trial)
              trial->failed_step, trial->error);
     else if (trial->torn)
         report_add(report, "self-test", FINDING_BAD, "please report this", "%u of %u frames were torn",
-             trial->torn, trial->taken);
-    else if (trial->taken == 0)
+             trial->torn, trial->acquired);
+    else if (trial->acquired == 0)
         report_add(report, "self-test", FINDING_BAD, "please report this", "no frame arrived");
     else
         report_add(report, "self-test", FINDING_OK, "",
-             "%u frames, none torn; commit to acquire in %s (p50), %s (p99)", trial->taken,
-             text_duration(half, trial->latency[trial->taken / 2]),
-             text_duration(most, trial->latency[trial->taken * 99 / 100]));
+             "%u frames, none torn; commit to acquire in %s (p50), %s (p99)", trial->acquired,
+             text_duration(half, trial->latency[trial->acquired / 2]),
+             text_duration(most, trial->latency[trial->acquired * 99 / 100]));
 }
 
 void check_channel(struct report *report)

@@ -30,9 +30,9 @@ static struct sluice_cipd_variable *list_variables(size_t *count)
 {
     if (sluice_cipd_variables(NULL, 0, count) != SLUICE_OK)
         return NULL;
-    size_t room = *count;
-    struct sluice_cipd_variable *all = calloc(room + 1, sizeof *all);
-    if (!all || sluice_cipd_variables(all, room, count) == SLUICE_OK)
+    size_t capacity = *count;
+    struct sluice_cipd_variable *all = calloc(capacity + 1, sizeof *all);
+    if (!all || sluice_cipd_variables(all, capacity, count) == SLUICE_OK)
         return all;
     free(all);
     return NULL;

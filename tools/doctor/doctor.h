@@ -54,7 +54,7 @@ struct gpu_system {
 
 struct report {
     struct finding *list;
-    unsigned count, room;
+    unsigned count, capacity;
     const char *device; /* the GPU that new findings are about; NULL: the whole machine */
     struct gpu_system system;
     struct gpu *gpus;

@@ -11,13 +11,13 @@
 void report_add(struct report *report, const char *topic, enum finding_state state, const char *fix,
           const char *format, ...)
 {
-    if (report->count == report->room) {
-        unsigned room = report->room ? 2 * report->room : 64;
-        struct finding *list = realloc(report->list, room * sizeof *list);
+    if (report->count == report->capacity) {
+        unsigned capacity = report->capacity ? 2 * report->capacity : 64;
+        struct finding *list = realloc(report->list, capacity * sizeof *list);
         if (!list)
             return;
         report->list = list;
-        report->room = room;
+        report->capacity = capacity;
     }
     struct finding *finding = &report->list[report->count++];
     finding->topic = topic;

@@ -158,11 +158,11 @@ static void json_cipd(const struct sluice_cipd_info *info)
 static bool process_maps(const char *pid, const char *ending)
 {
     char path[300], *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     bool found = false;
     snprintf(path, sizeof path, "/proc/%s/maps", pid);
     FILE *maps = fopen(path, "re");
-    while (!found && maps && getline(&line, &room, maps) > 0) {
+    while (!found && maps && getline(&line, &capacity, maps) > 0) {
         const char *at = strchr(line, '/');
         found = at && strcmp(at, ending) == 0;
     }

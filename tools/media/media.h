@@ -12,7 +12,7 @@
 
 #include "../common/child.h"
 
-/* What ffmpeg reads from. */
+/* The input of ffmpeg. */
 enum media_kind { MEDIA_FILE, MEDIA_DEVICE, MEDIA_TEST };
 
 struct media_source {

@@ -68,20 +68,20 @@ const struct nvml_gpu *top_gpu_of(const struct top *top, const struct top_channe
 char *top_gpu_text(char text[TOP_GPU_TEXT], const struct nvml_gpu *gpu)
 {
     char a[TERM_TEXT], b[TERM_TEXT];
-    size_t room = TOP_GPU_TEXT;
-    size_t used = (size_t)snprintf(text, room, "GPU %u, %s:", gpu->index, gpu->name);
+    size_t capacity = TOP_GPU_TEXT;
+    size_t used = (size_t)snprintf(text, capacity, "GPU %u, %s:", gpu->index, gpu->name);
     if (isfinite(gpu->load))
-        used += (size_t)snprintf(text + used, room - used, " %.0f %% busy,", gpu->load);
+        used += (size_t)snprintf(text + used, capacity - used, " %.0f %% busy,", gpu->load);
     if (isfinite(gpu->memory_used))
-        used += (size_t)snprintf(text + used, room - used, " %s of %s,",
+        used += (size_t)snprintf(text + used, capacity - used, " %s of %s,",
                                  text_bytes(a, (uint64_t)gpu->memory_used),
                                  text_bytes(b, (uint64_t)gpu->memory_total));
     if (isfinite(gpu->watts))
-        used += (size_t)snprintf(text + used, room - used, " %.0f W,", gpu->watts);
+        used += (size_t)snprintf(text + used, capacity - used, " %.0f W,", gpu->watts);
     if (isfinite(gpu->celsius))
-        used += (size_t)snprintf(text + used, room - used, " %.0f C,", gpu->celsius);
+        used += (size_t)snprintf(text + used, capacity - used, " %.0f C,", gpu->celsius);
     if (isfinite(gpu->pcie_in))
-        used += (size_t)snprintf(text + used, room - used, " PCIe %s/s in, %s/s out,",
+        used += (size_t)snprintf(text + used, capacity - used, " PCIe %s/s in, %s/s out,",
                                  text_bytes(a, (uint64_t)gpu->pcie_in),
                                  text_bytes(b, (uint64_t)gpu->pcie_out));
     text[used - 1] = 0; /* removes the last comma or colon */

@@ -135,14 +135,14 @@ static void fit_width(struct layout *layout, const struct top_grid *grid, unsign
     const struct top_table *table = grid->table;
     unsigned sparkline = table->sparkline ? 2 + MIN_SPARKLINE : 0, used;
     while ((used = total_width(layout, table->count) + sparkline) > width) {
-        unsigned over = used - width, room = 0;
+        unsigned excess = used - width, spare = 0;
         size_t least = least_important(grid, layout);
         if (layout->width[0] > SHORT_NAME)
-            room = layout->width[0] - SHORT_NAME;
+            spare = layout->width[0] - SHORT_NAME;
         if (least < table->count && table->columns[least].rank > table->sparkline_rank)
             layout->shown[least] = false;
-        else if (room)
-            layout->width[0] -= over < room ? over : room;
+        else if (spare)
+            layout->width[0] -= excess < spare ? excess : spare;
         else if (sparkline)
             sparkline = 0;
         else if (least < table->count)
@@ -230,7 +230,7 @@ static void draw_row(struct canvas *canvas, const struct top_grid *grid,
 
 /* Finds the selected row after sorting, and scrolls to it. */
 static void scroll(struct top_grid *grid, const struct top_sorted *sorted, size_t count,
-                   size_t room)
+                   size_t visible)
 {
     char name[TOP_CELL];
     for (size_t i = 0; grid->selects && grid->selected[0] && i < count; i++) {
@@ -244,11 +244,11 @@ static void scroll(struct top_grid *grid, const struct top_sorted *sorted, size_
         grid->table->name(sorted[grid->at].row, grid->selected);
     if (grid->selects && grid->at < grid->first)
         grid->first = grid->at;
-    if (grid->selects && room && grid->at >= grid->first + room)
-        grid->first = grid->at - room + 1;
-    if (grid->first + room > count)
-        grid->first = count > room ? count - room : 0;
-    grid->shown = room;
+    if (grid->selects && visible && grid->at >= grid->first + visible)
+        grid->first = grid->at - visible + 1;
+    if (grid->first + visible > count)
+        grid->first = count > visible ? count - visible : 0;
+    grid->shown = visible;
 }
 
 void top_grid_draw(struct top_grid *grid, struct canvas *canvas, const void **rows, size_t count,

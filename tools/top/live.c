@@ -38,7 +38,7 @@ struct live {
     atomic_bool stop;
     int news[2]; /* a pipe; a byte means that there is something to draw */
 
-    /* Of the drawing thread. */
+    /* Used by the drawing thread only. */
     struct canvas canvas;
     struct top_grid channels, readers;
     enum page page, under_help;
