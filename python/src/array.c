@@ -4,7 +4,7 @@
  */
 #include "array.h"
 
-#include "take.h"
+#include "export.h"
 
 /* ---- making ---- */
 

@@ -6,7 +6,7 @@
 
 #include "fetch.h"
 #include "frame.h"
-#include "launch.h"
+#include "stream_choice.h"
 
 #define PATIENCE (10 * SLUICE_S)
 

@@ -9,7 +9,7 @@
 
 #include "array.h"
 #include "dlpack.h"
-#include "take.h"
+#include "export.h"
 
 /* ---- out ---- */
 

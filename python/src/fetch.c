@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "frame.h"
-#include "launch.h"
-#include "native.h"
+#include "stream_choice.h"
+#include "stream_cache.h"
 #include "pinned.h"
 
 #define PATIENCE (10 * SLUICE_S)

@@ -5,7 +5,7 @@
 #ifndef SLUICE_PYTHON_FRAME_H
 #define SLUICE_PYTHON_FRAME_H
 
-#include "take.h"
+#include "export.h"
 
 struct frame {
     PyObject_HEAD struct state *state;

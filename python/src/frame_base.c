@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "frame.h"
-#include "take.h"
+#include "export.h"
 #include "view.h"
 
 PyObject *frame_new(struct state *state, PyTypeObject *type, struct lease *lease)

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "native.h"
+#include "stream_cache.h"
 
 /* ---- types ---- */
 

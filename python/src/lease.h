@@ -172,7 +172,7 @@ int lease_release(struct lease *lease);
  * does not, the release comes behind the work of one stream of those that capture. */
 int lease_release_at_last(struct lease *lease, bool patient);
 
-/* The first of its streams, kept; it has one (launch.c). Others may be added meanwhile. */
+/* The first of its streams, kept; it has one (stream_choice.c). Others may be added meanwhile. */
 struct stream *lease_first(struct lease *lease);
 
 /* Has the frame not ended yet? So it is after an end that could not be queued. */

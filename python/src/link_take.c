@@ -6,7 +6,7 @@
 
 #include "clock.h"
 #include "link.h"
-#include "take.h"
+#include "export.h"
 #include "view.h"
 
 int link_enter(struct link *link)

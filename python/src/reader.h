@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside sluice.Reader: reader_take.c takes frames, reader_open.c opens and closes.
+ * Inside sluice.Reader: reader_acquire.c takes frames, reader_open.c opens and closes.
  */
 #ifndef SLUICE_PYTHON_READER_H
 #define SLUICE_PYTHON_READER_H

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fetch.h"
-#include "launch.h"
+#include "stream_choice.h"
 
 #define SHORTEST_ROW 256 /* bytes: copies of shorter ones are slow */
 

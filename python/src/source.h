@@ -35,7 +35,7 @@ int source_open(struct state *state, PyObject *object, const struct user *user,
 void source_close(struct source *source);
 
 /* Has the framework of an odd one, which is to be read, make an array that the library can copy, and opens that in its
- * place: when nothing else can be refused (launch.h). -1 with an exception. */
+ * place: when nothing else can be refused (stream_choice.h). -1 with an exception. */
 int source_make_plain(struct state *state, const struct user *user, struct source *source);
 
 /* Names and arrays? Arrays (PyTorch's) may look like mappings too, but have no items(). */

@@ -55,7 +55,7 @@ struct state {
     PyObject *torch_tensor, *torch_raw, *torch_current, *cupy_current;
     PyObject *cuda_stream, *device_index, *ptr; /* names that are asked for often */
 
-    PyTypeObject *parcel;         /* take.c's, as what follows */
+    PyTypeObject *parcel;         /* export.c's, as what follows */
     PyObject *from_dlpack[4];     /* by enum framework */
     PyTypeObject *pinned, *fetch; /* what pinned memory, and a copy into it, is in Python */
     PyObject *copies;             /* sluice._copies, imported when needed */
@@ -149,7 +149,7 @@ int stream_type_init(PyObject *module, struct state *state);
 int stream_scope_type_init(PyObject *module, struct state *state);
 int event_type_init(PyObject *module, struct state *state);
 
-/* Functions of the module (event_object.c). */
+/* Functions of the module (event.c). */
 PyObject *current_stream(PyObject *module, PyObject *args, PyObject *keywords);
 PyObject *reset_device(PyObject *module, PyObject *args, PyObject *keywords);
 PyObject *synchronize_device(PyObject *module, PyObject *args, PyObject *keywords);

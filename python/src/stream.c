@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "framework.h"
-#include "native.h"
+#include "stream_cache.h"
 
 #define PER_THREAD ((uintptr_t)2)
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "take.h"
+#include "export.h"
 
 #define SLOTS 128 /* numbers of slots that a session has */
 

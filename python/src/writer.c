@@ -8,7 +8,7 @@
 #include "clock.h"
 #include "frame.h"
 #include "source.h"
-#include "take.h"
+#include "export.h"
 #include "view.h"
 
 struct channel *writer_enter(struct writer *writer)

@@ -9,7 +9,7 @@
 
 #include "clock.h"
 #include "frame.h"
-#include "launch.h"
+#include "stream_choice.h"
 
 #define PATIENCE (10 * SLUICE_S) /* with what copies read, at the end of the writer */
 

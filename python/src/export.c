@@ -2,9 +2,9 @@
  *
  * Frames on a GPU, as frameworks take them.
  */
-#include "take.h"
+#include "export.h"
 
-#include "launch.h"
+#include "stream_choice.h"
 
 static PyObject *from_dlpack(struct state *state, enum framework framework);
 

@@ -9,7 +9,7 @@
 #include "clock.h"
 #include "frame.h"
 #include "stream_object.h"
-#include "take.h"
+#include "export.h"
 
 struct channel *reader_keep_channel(struct reader *reader)
 {

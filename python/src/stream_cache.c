@@ -2,7 +2,7 @@
  *
  * Native streams, each with one handle of the library's, and the table that finds them by value.
  */
-#include "native.h"
+#include "stream_cache.h"
 
 #include <pthread.h>
 #include <stdlib.h>

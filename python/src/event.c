@@ -2,7 +2,7 @@
  *
  * sluice.Event, and what is asked of a whole device.
  */
-#include "native.h"
+#include "stream_cache.h"
 #include "stream_object.h"
 
 #include <structmember.h>

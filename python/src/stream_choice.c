@@ -2,7 +2,7 @@
  *
  * On which stream, and behind what.
  */
-#include "launch.h"
+#include "stream_choice.h"
 
 #include <string.h>
 
