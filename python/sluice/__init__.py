@@ -11,9 +11,13 @@
 NumPy is needed by numpy() and copy() only, and imported then.
 """
 from . import _sluice
+from ._devices import reset, synchronize
+from ._events import Event
 from ._formats import Colour, Image, Tensor
 from ._parallel import parallel
 from ._sluice import *  # noqa: F403
 from ._sluice import __version__
+from ._streams import Stream
 
-__all__ = sorted({name for name in vars(_sluice) if not name.startswith("_")} | {"Colour", "Image", "Tensor", "parallel"})
+__all__ = sorted({name for name in vars(_sluice) if not name.startswith("_")} |
+                 {"Colour", "Event", "Image", "Stream", "Tensor", "parallel", "reset", "synchronize"})

@@ -3,7 +3,8 @@
 memory and a GPU for channels in host memory."""
 import sys
 
-from ._sluice import FormatError, Stream, UnsupportedError, WrongDeviceError, current_stream
+from ._sluice import FormatError, UnsupportedError, WrongDeviceError, current_stream
+from ._streams import Stream
 
 
 def _is_torch(array):

@@ -2,7 +2,8 @@
 """Forks a stream's work to several streams, and joins them."""
 import contextlib
 
-from ._sluice import CaptureError, Stream, current_stream
+from ._sluice import CaptureError, current_stream
+from ._streams import Stream, raise_after
 
 
 class _Parallel:
@@ -41,13 +42,8 @@ class _Parallel:
                 failure = failure or one
         self.streams.clear()
         self.began.close()
-        if failure is not None and error is None:
-            raise failure
         if failure is not None:
-            failure.__context__ = None  # the body's error is the one that is raised
-            while error.__context__ is not None:
-                error = error.__context__
-            error.__context__ = failure
+            raise_after(failure, error)
         return False
 
 

@@ -8,7 +8,7 @@
 #include "link.h"
 #include "pinned.h"
 #include "source.h"
-#include "stream.h"
+#include "stream_object.h"
 
 PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
 {
@@ -117,16 +117,19 @@ static PyMethodDef methods[] = {
       "-> Stream or None\n\n"
       "This thread's current stream: of the `with` that was entered last, of this device (None: of\n"
       "any). None where no `with` has one." },
-    { "reset", METHOD(reset_device), METH_VARARGS | METH_KEYWORDS,
-      "reset($module, device)\n--\n\n"
-      "Waits for the work of all Streams of a device, then ends them and its Events: their use raises\n"
-      "StaleHandleError. Streams of other libraries are let go of. Channels and frames stay. Raises\n"
-      "CaptureError, with nothing done, while a stream of it captures a graph." },
-    { "synchronize", METHOD(synchronize_device), METH_VARARGS | METH_KEYWORDS,
-      "synchronize($module, device)\n--\n\n"
-      "Waits for the work queued so far on all Streams of a device, on streams of other libraries that\n"
-      "Sluice was given, and on its default stream. Raises CaptureError while one of them captures a\n"
-      "graph." },
+    { "_device_reset", METHOD(reset_device), METH_O, NULL },
+    { "_device_synchronize", METHOD(synchronize_device), METH_O, NULL },
+    { "_event_create", METHOD(event_create), METH_VARARGS, NULL },
+    { "_event_destroy", METHOD(event_destroy), METH_O, NULL },
+    { "_event_elapsed", METHOD(event_elapsed), METH_VARARGS, NULL },
+    { "_event_query", METHOD(event_query), METH_O, NULL },
+    { "_event_record", METHOD(event_record), METH_VARARGS, NULL },
+    { "_event_synchronize", METHOD(event_synchronize), METH_O, NULL },
+    { "_event_wait", METHOD(event_wait), METH_VARARGS, NULL },
+    { "_stream_create", METHOD(stream_create_object), METH_VARARGS, NULL },
+    { "_stream_from_handle", METHOD(stream_from_handle), METH_VARARGS, NULL },
+    { "_stream_wrap", METHOD(stream_wrap), METH_VARARGS, NULL },
+    { "_use_stream_class", METHOD(use_stream_class), METH_O, NULL },
     { NULL, NULL, 0, NULL },
 };
 
@@ -140,7 +143,6 @@ static int execute(PyObject *module)
         frame_type_init(module, state) < 0 || writer_frame_type_init(module, state) < 0 ||
         reader_type_init(module, state) < 0 || writer_type_init(module, state) < 0 ||
         stats_types_init(module, state) < 0 || cipd_types_init(module, state) < 0 || stream_type_init(module, state) < 0 ||
-        stream_scope_type_init(module, state) < 0 || event_type_init(module, state) < 0 ||
         pinned_type_init(module, state) < 0 || fetch_type_init(module, state) < 0 ||
         link_types_init(module, state) < 0)
         return -1;
@@ -156,8 +158,7 @@ static int execute(PyObject *module)
         ONE(state->reader); \
         ONE(state->writer); \
         ONE(state->stream); \
-        ONE(state->stream_scope); \
-        ONE(state->event); \
+        ONE(state->stream_base); \
         ONE(state->pinned); \
         ONE(state->fetch); \
         ONE(state->copies); \

@@ -36,7 +36,7 @@ struct known_type {
 
 struct state {
     PyTypeObject *array, *frame, *writer_frame, *reader, *writer;
-    PyTypeObject *stream, *stream_scope, *event;
+    PyTypeObject *stream, *stream_base; /* sluice.Stream, a Python class; what it is over */
     PyTypeObject *reader_stats, *writer_stats, *cipd_info, *cipd_slot;
     PyObject *error;                /* the base of all exceptions */
     PyObject *errors[ERROR_COUNT];  /* by enum error_index; OK has none */
@@ -146,13 +146,6 @@ int pinned_type_init(PyObject *module, struct state *state);
 int fetch_type_init(PyObject *module, struct state *state);
 int stats_types_init(PyObject *module, struct state *state);
 int stream_type_init(PyObject *module, struct state *state);
-int stream_scope_type_init(PyObject *module, struct state *state);
-int event_type_init(PyObject *module, struct state *state);
-
-/* Functions of the module (event.c). */
-PyObject *current_stream(PyObject *module, PyObject *args, PyObject *keywords);
-PyObject *reset_device(PyObject *module, PyObject *args, PyObject *keywords);
-PyObject *synchronize_device(PyObject *module, PyObject *args, PyObject *keywords);
 
 PyObject *reader_stats_object(const struct state *state, const struct sluice_reader_stats *stats);
 PyObject *writer_stats_object(const struct state *state, const struct sluice_writer_stats *stats);

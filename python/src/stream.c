@@ -12,30 +12,12 @@
 
 #define PER_THREAD ((uintptr_t)2)
 
-/* What dropped streams have kept alive, for the interpreter that it belongs to. */
 struct ground {
     _Atomic uint32_t references; /* of its state, and of each stream that keeps something */
     _Atomic bool over;           /* the state is gone, and its objects with it */
     _Atomic bool asked;          /* a pending call is on its way */
     bool main;
     _Atomic(struct stream *) dropped;
-};
-
-struct stream {
-    _Atomic uint32_t references;
-    enum sluice_stream_kind kind;
-    struct native *native;
-    PyObject *owner;       /* whose stream it is, kept alive; or NULL */
-    struct ground *ground; /* if there is one */
-    struct stream *next;   /* in ground->dropped */
-    _Atomic uint64_t identity; /* of a borrowed one 0 until it is asked for: frames name streams often */
-    uint64_t thread; /* that named the native stream 2 */
-    bool at_once;    /* its `with` waits for nothing */
-    _Atomic bool closed;
-    /* under native_lock */
-    unsigned current; /* on how many places of threads' stacks */
-    unsigned entered; /* in how many of its own `with`s */
-    bool closing;     /* once `current` is 0 */
 };
 
 /* ---- what is kept alive in Python ---- */
@@ -202,11 +184,6 @@ const char *stream_device(const struct stream *stream)
 int stream_ordinal(const struct stream *stream)
 {
     return stream->native->device->ordinal;
-}
-
-enum sluice_stream_kind stream_kind(const struct stream *stream)
-{
-    return stream->kind;
 }
 
 uint64_t stream_identity(struct stream *stream)
@@ -421,39 +398,25 @@ bool stream_close_later(struct stream *stream)
     return later;
 }
 
-void stream_leave_at_once(struct stream *stream)
-{
-    stream->at_once = true;
-}
-
-bool stream_leaves_at_once(const struct stream *stream)
-{
-    return stream->at_once;
-}
-
-unsigned stream_entered(struct stream *stream, int change)
-{
-    unsigned now;
-
-    native_lock();
-    now = stream->entered += (unsigned)change;
-    native_unlock();
-    return now;
-}
-
-void stream_on_stack(struct stream *stream)
+void stream_on_stack(struct stream *stream, bool own)
 {
     native_lock();
     stream->current++;
+    stream->entered += own;
     native_unlock();
 }
 
-void stream_off_stack(struct stream *stream)
+bool stream_off_stack(struct stream *stream, bool own)
 {
+    bool outermost;
+
     native_lock();
     if (--stream->current == 0 && stream->closing)
         atomic_store(&stream->closed, true);
+    stream->entered -= own;
+    outermost = own && stream->entered == 0;
     native_unlock();
+    return outermost;
 }
 
 bool stream_stale(const struct stream *stream)

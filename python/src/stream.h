@@ -37,7 +37,25 @@ void device_was_reset(const struct opened *device);
 
 /* ---- streams (stream.c; current ones: stream_current.c) ---- */
 
-struct stream;
+/* What dropped streams have kept alive, for the interpreter that it belongs to. */
+struct ground;
+
+struct stream {
+    _Atomic uint32_t references;
+    enum sluice_stream_kind kind;
+    struct native *native;
+    PyObject *owner;           /* whose stream it is, kept alive; or NULL */
+    struct ground *ground;     /* if there is an owner */
+    struct stream *next;       /* in ground->dropped */
+    _Atomic uint64_t identity; /* of a borrowed one 0 until it is asked for: frames name streams often */
+    uint64_t thread;           /* that named the native stream 2 */
+    bool at_once;              /* its outermost `with` does not wait when it is left */
+    _Atomic bool closed;
+    /* under native_lock */
+    unsigned current; /* on how many places of threads' stacks */
+    unsigned entered; /* in how many of its own `with`s, not of use() */
+    bool closing;     /* once `current` is 0 */
+};
 
 /* Any thread, with or without the GIL. The last drop ends the handle, which neither waits nor
  * breaks anybody's capture; what it kept alive in Python goes with the next call of stream_settle.
@@ -104,7 +122,6 @@ struct stream *stream_view(struct state *state, uintptr_t native, const char *de
                            PyObject *owner);
 struct stream *stream_create(struct state *state, const char *device,
                              const struct sluice_stream_params *params);
-enum sluice_stream_kind stream_kind(const struct stream *stream);
 int stream_ordinal(const struct stream *stream); /* of its device */
 
 /* As the library's sentences have it. */
@@ -131,20 +148,15 @@ int stream_close(const struct state *state, struct stream *stream);
 bool stream_close_later(struct stream *stream);
 bool stream_closed(const struct stream *stream);
 
-/* It is current on one more place; on one less, and closed if it was to be as soon as there is none. */
-void stream_on_stack(struct stream *stream);
-void stream_off_stack(struct stream *stream);
+/* It is current on one more place, by its own `with` or by use(). */
+void stream_on_stack(struct stream *stream, bool own);
 
-/* The thread's stack of current streams (stream_current.c). Pop takes the topmost `stream` off,
- * wherever it is: what was entered since stays. -1 with an exception. */
-int stream_push(const struct state *state, struct stream *stream);
-int stream_pop(const struct state *state, struct stream *stream);
+/* On one less, and closed if it was to be as soon as there is none. Was that the outermost of its own `with`s? */
+bool stream_off_stack(struct stream *stream, bool own);
 
-/* Counts its own `with`s, as against use(), by 1 or -1. How many there are then. */
-unsigned stream_entered(struct stream *stream, int change);
-
-/* Whether the outermost of its own `with`s waits for its work when it is left; so it does until told otherwise. */
-void stream_leave_at_once(struct stream *stream);
-bool stream_leaves_at_once(const struct stream *stream);
+/* The thread's stack of current streams (stream_current.c). Pop takes the topmost `stream` off, wherever it is, which leaves
+ * what was entered since; it returns as stream_off_stack. -1 with an exception. */
+int stream_push(const struct state *state, struct stream *stream, bool own);
+int stream_pop(const struct state *state, struct stream *stream, bool own);
 
 #endif

@@ -19,20 +19,16 @@ static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static int key_error;
 
-/* Takes one off what counts it. */
-static void leave(struct stream *stream)
-{
-    stream_off_stack(stream);
-    stream_drop(stream);
-}
-
 /* A thread that ends drops its stack. */
 static void drop_stack(void *of)
 {
     struct stack *ending = of;
 
-    while (ending->depth > 0)
-        leave(ending->at[--ending->depth]);
+    while (ending->depth > 0) {
+        struct stream *stream = ending->at[--ending->depth];
+        (void)stream_off_stack(stream, false);
+        stream_drop(stream);
+    }
 }
 
 static void make_key(void)
@@ -40,7 +36,7 @@ static void make_key(void)
     key_error = pthread_key_create(&key, drop_stack);
 }
 
-int stream_push(const struct state *state, struct stream *stream)
+int stream_push(const struct state *state, struct stream *stream, bool own)
 {
     if (stack.depth == DEPTH) {
         raise_as(
@@ -57,12 +53,12 @@ int stream_push(const struct state *state, struct stream *stream)
         }
         stack.watched = true;
     }
-    stream_on_stack(stream);
+    stream_on_stack(stream, own);
     stack.at[stack.depth++] = stream_keep(stream);
     return 0;
 }
 
-int stream_pop(const struct state *state, struct stream *stream)
+int stream_pop(const struct state *state, struct stream *stream, bool own)
 {
     unsigned at = stack.depth;
     char text[STREAM_WORDS];
@@ -78,8 +74,9 @@ int stream_pop(const struct state *state, struct stream *stream)
     stack.depth--;
     for (unsigned i = at - 1; i < stack.depth; i++)
         stack.at[i] = stack.at[i + 1];
-    leave(stream);
-    return 0;
+    bool outermost = stream_off_stack(stream, own);
+    stream_drop(stream);
+    return outermost;
 }
 
 int stream_current(struct state *state, const char *device, struct stream **out)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams of other libraries: what an object says that it stands for; and ours, handed to them.
+ * Streams of other libraries: which native stream an object stands for.
  */
 #include <string.h>
 
@@ -186,86 +186,4 @@ struct stream *stream_of(struct state *state, PyObject *object, const char *devi
              object, stream_device(stream), opened->name);
     stream_drop(stream);
     return NULL;
-}
-
-/* ---- Stream.from_handle, Stream.wrap ---- */
-
-PyObject *stream_from_handle(PyObject *type, PyObject *args, PyObject *keywords)
-{
-    static char *names[] = { "handle", "device", "owner", NULL };
-    struct state *state = PyType_GetModuleState((PyTypeObject *)type);
-    PyObject *handle, *owner = NULL;
-    const char *device = "cuda:0";
-
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|sO:from_handle", names, &handle, &device,
-                                     &owner))
-        return NULL;
-    if (!PyLong_Check(handle) || PyBool_Check(handle)) {
-        PyErr_Format(PyExc_TypeError,
-                     "%R is no native stream's address, which is an int: for an object that stands "
-                     "for a stream say Stream.wrap(object)",
-                     handle);
-        return NULL;
-    }
-    size_t native = PyLong_AsSize_t(handle);
-    if (PyErr_Occurred())
-        return NULL;
-    return stream_object(state,
-                         stream_view(state, native, device, owner == Py_None ? NULL : owner));
-}
-
-PyObject *stream_wrap(PyObject *type, PyObject *args, PyObject *keywords)
-{
-    static char *names[] = { "stream", "device", NULL };
-    struct state *state = PyType_GetModuleState((PyTypeObject *)type);
-    const char *device = NULL;
-    struct stream *stream;
-    PyObject *object;
-
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|z:wrap", names, &object, &device))
-        return NULL;
-    stream = device ? stream_of(state, object, device) : stream_of_any(state, object, "cuda:0");
-    if (Py_TYPE(object) == state->stream) {
-        stream_drop(stream);
-        return stream ? Py_NewRef(object) : NULL;
-    }
-    if (stream) /* PyTorch's too, which calls do without: see of_torch */
-        stream_own(state, stream, object);
-    return stream_object(state, stream);
-}
-
-/* ---- ours for others ---- */
-
-static void drop_keeper(PyObject *capsule)
-{
-    stream_drop(PyCapsule_GetPointer(capsule, "sluice.stream"));
-}
-
-/* Calls a function of sluice._interop with what keeps the native stream alive, also once this
- * object is closed. */
-static PyObject *hand_over(PyObject *self, const char *function)
-{
-    struct stream_object *object = (struct stream_object *)self;
-    PyObject *module = imported(&object->state->interop, "sluice._interop");
-    struct stream *stream = module ? stream_object_use(self) : NULL;
-    PyObject *keeper = stream ? PyCapsule_New(stream, "sluice.stream", drop_keeper) : NULL, *made;
-
-    if (!keeper) {
-        stream_drop(stream);
-        return NULL;
-    }
-    made =
-        PyObject_CallMethod(module, function, "OiO", self, device_ordinal(object->device), keeper);
-    Py_DECREF(keeper);
-    return made;
-}
-
-PyObject *stream_to_torch(PyObject *self, PyObject *Py_UNUSED(none))
-{
-    return hand_over(self, "stream_to_torch");
-}
-
-PyObject *stream_to_cupy(PyObject *self, PyObject *Py_UNUSED(none))
-{
-    return hand_over(self, "stream_to_cupy");
 }

@@ -238,7 +238,7 @@ def test_the_default_stream_of_a_thread(gpu):
     mine = sluice.Stream.from_handle(2, gpu.device)
     mine.synchronize()
     mine.record().synchronize()
-    with pytest.raises(sluice.InvalidError, match="default stream of the thread"):
+    with pytest.raises(sluice.InvalidError, match="another thread's default stream"):
         on_thread(mine.synchronize)
     assert on_thread(lambda: sluice.Stream.from_handle(2, gpu.device).query())
 
