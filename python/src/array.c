@@ -164,7 +164,7 @@ static PyObject *method_framework(const char *name, enum framework framework, Py
     if (parse_fast(name, names, framework != FRAMEWORK_JAX, args, count, keywords, values) < 0 ||
         (values[0] && (copy = PyObject_IsTrue(values[0])) < 0))
         return NULL;
-    return take_array((struct array *)self, framework, copy);
+    return export_array((struct array *)self, framework, copy);
 }
 
 static PyObject *method_torch(PyObject *self, PyObject *const *args, Py_ssize_t count,
@@ -181,7 +181,7 @@ static PyObject *method_cupy(PyObject *self, PyObject *const *args, Py_ssize_t c
 
 static PyObject *method_jax(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    return take_array((struct array *)self, FRAMEWORK_JAX, false);
+    return export_array((struct array *)self, FRAMEWORK_JAX, false);
 }
 
 static PyObject *method_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t count,
@@ -279,7 +279,7 @@ static PyObject *array_get_interface(PyObject *self, void *Py_UNUSED(closure))
 
 static PyObject *array_get_cuda_interface(PyObject *self, void *Py_UNUSED(closure))
 {
-    return take_interface((struct array *)self);
+    return export_interface((struct array *)self);
 }
 
 static PyMethodDef methods[] = {

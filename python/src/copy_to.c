@@ -45,10 +45,10 @@ static int may_copy(const struct targets *to, const struct odd *odd)
     const struct source *source = &odd->source;
     int ordinal = device_ordinal(to->user.device);
 
-    if (launch_by_framework(to->state, source->framework, ordinal, to->given) < 0 ||
-        (source->ordinal != ordinal && launch_by_framework(to->state, source->framework, source->ordinal, NULL) < 0))
+    if (check_copy_captures(to->state, source->framework, ordinal, to->given) < 0 ||
+        (source->ordinal != ordinal && check_copy_captures(to->state, source->framework, source->ordinal, NULL) < 0))
         return -1;
-    return launch_behind(to->state, NULL, &to->frame, 1);
+    return check_source_captures(to->state, NULL, &to->frame, 1);
 }
 
 static int add_odd(struct targets *to, const struct source *source, const struct sluice_array *of)
@@ -107,14 +107,14 @@ static int add_items(struct targets *to, PyObject *mapping)
 /* ---- copying ---- */
 
 /* Behind what writes to the frame, and to the targets. */
-static int before(struct targets *to, const struct launch *launch)
+static int before(struct targets *to, const struct stream_choice *choice)
 {
-    if (!launch->stream)
+    if (!choice->stream)
         return 0;
-    if (launch_behind(to->state, launch->stream, to->sources, to->count) < 0 ||
-        launch_before(to->state, launch, &to->frame, 1) < 0)
+    if (check_source_captures(to->state, choice->stream, to->sources, to->count) < 0 ||
+        choice_wait_for_sources(to->state, choice, &to->frame, 1) < 0)
         return -1;
-    return launch_before(to->state, launch, to->sources, to->count);
+    return choice_wait_for_sources(to->state, choice, to->sources, to->count);
 }
 
 /* It may yet be written to: left behind, unless it is of a frame, which ends behind the copy. */
@@ -126,26 +126,26 @@ static void leave_behind(struct source *source)
     source->buffer.obj = NULL;
 }
 
-static int copy(struct targets *to, const struct launch *launch)
+static int copy(struct targets *to, const struct stream_choice *choice)
 {
     struct channel *channel = to->lease->channel;
     struct sluice_ticket ticket = { 0 };
     bool queued;
     int r;
 
-    if (before(to, launch) < 0)
+    if (before(to, choice) < 0)
         return -1;
     Py_BEGIN_ALLOW_THREADS r =
         sluice_reader_fetch(channel->reader, &to->lease->frame, to->arrays, to->count,
-                            launch_handle(launch), launch->stream ? &ticket : NULL);
+                            choice_handle(choice), choice->stream ? &ticket : NULL);
     queued = r == 0;
-    if (queued && launch->stream &&
-        (launch_after(launch, to->sources, to->count) != 0 || launch->host || launch->lasting))
+    if (queued && choice->stream &&
+        (choice_hold_sources(choice, to->sources, to->count) != 0 || choice->host || choice->lasting))
         r = sluice_ticket_wait(ticket, PATIENCE);
     Py_END_ALLOW_THREADS if (queued)
-        launch_used(launch, to->lease);
+        choice_hold_frame(choice, to->lease);
     for (uint32_t i = 0; queued && i < to->count; i++)
-        launch_used(launch, to->sources[i].lease);
+        choice_hold_frame(choice, to->sources[i].lease);
     for (uint32_t i = 0; (queued ? copy_may_go_on(r) : r == SLUICE_TIMEOUT) && i < to->count; i++)
         leave_behind(&to->sources[i]);
     if (r == SLUICE_TIMEOUT && queued)
@@ -158,18 +158,18 @@ static int copy(struct targets *to, const struct launch *launch)
 /* All in one go, if any. */
 static int copy_own(struct targets *to)
 {
-    struct launch launch = { .stream = NULL };
+    struct stream_choice choice = { .stream = NULL };
     int r = to->count == 0 ? 0
-                           : launch_choose(to->state, to->given, &to->user, to->lease, to->sources,
-                                           to->count, &launch);
+                           : choice_make(to->state, to->given, &to->user, to->lease, to->sources,
+                                           to->count, &choice);
 
-    if (r == 0 && launch.on_gpu && !launch.stream && !to->frame.array.read_only) { /* behind what may still write to it */
-        launch.stream = copy_stream(to->state, to->user.channel, to->user.device);
-        r = launch.stream ? 0 : -1;
+    if (r == 0 && choice.on_gpu && !choice.stream && !to->frame.array.read_only) { /* behind what may still write to it */
+        choice.stream = copy_stream(to->state, to->user.channel, to->user.device);
+        r = choice.stream ? 0 : -1;
     }
     if (r == 0 && to->count > 0)
-        r = copy(to, &launch);
-    launch_end(&launch);
+        r = copy(to, &choice);
+    choice_drop(&choice);
     return r;
 }
 

@@ -28,7 +28,7 @@ struct export
 
 static void export_free(struct export *export)
 {
-    lease_drop_anywhere(export->lease);
+    lease_drop_without_gil(export->lease);
     (void)sluice_pin_drop(&export->pin);
     free(export->copy);
     free(export);
@@ -268,8 +268,8 @@ static int take_for(struct array *array, PyObject *stream)
                      stream);
         return -1;
     }
-    return value == -1 ? take_unnamed(array->state, array->lease)
-                       : take_on(array->state, array->lease, (uintptr_t)value);
+    return value == -1 ? export_unnamed(array->state, array->lease)
+                       : export_on(array->state, array->lease, (uintptr_t)value);
 }
 
 PyObject *dlpack_export(struct array *array, PyObject *const *args, Py_ssize_t count,

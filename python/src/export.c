@@ -10,13 +10,13 @@ static PyObject *from_dlpack(struct state *state, enum framework framework);
 
 /* ---- on which stream ---- */
 
-int take_stream(struct state *state, const char *device, PyObject *given, struct stream **out)
+int export_stream(struct state *state, const char *device, PyObject *given, struct stream **out)
 {
     *out = NULL;
     if (given && given != Py_None) {
         if (!(*out = stream_of(state, given, device)))
             return -1;
-    } else if ((!device || device_ordinal(device) >= 0) && stream_at_work(state, device, out) < 0) {
+    } else if ((!device || device_ordinal(device) >= 0) && stream_current_usable(state, device, out) < 0) {
         return -1;
     }
     if (*out && device_ordinal(stream_device(*out)) < 0) { /* nothing is queued on host */
@@ -58,7 +58,7 @@ static int use(struct state *state, struct lease *lease, struct stream *stream)
     return raise_wait(state, lease, r);
 }
 
-int take_on(struct state *state, struct lease *lease, uintptr_t native)
+int export_on(struct state *state, struct lease *lease, uintptr_t native)
 {
     struct stream *stream;
 
@@ -70,22 +70,22 @@ int take_on(struct state *state, struct lease *lease, uintptr_t native)
     return stream ? use(state, lease, stream) : -1;
 }
 
-int take_by(struct state *state, struct lease *lease, enum framework framework)
+int export_to(struct state *state, struct lease *lease, enum framework framework)
 {
     struct stream *stream = NULL;
     uintptr_t native = 0;
 
     if (framework == FRAMEWORK_TORCH) { /* 0: it works on no GPU yet, so on the default stream */
         int told = framework_stream(state, framework, lease->device->ordinal, &native);
-        return told < 0 ? -1 : take_on(state, lease, native);
+        return told < 0 ? -1 : export_on(state, lease, native);
     }
     if (!from_dlpack(state, framework) || /* if it is not there, its streams are not what is missing */
         framework_current(state, framework, lease->device->name, &stream) < 0)
         return -1;
-    return stream ? use(state, lease, stream) : take_unnamed(state, lease);
+    return stream ? use(state, lease, stream) : export_unnamed(state, lease);
 }
 
-int take_unnamed(struct state *state, struct lease *lease)
+int export_unnamed(struct state *state, struct lease *lease)
 {
     static const enum framework all[] = { FRAMEWORK_TORCH, FRAMEWORK_CUPY };
     struct stream *stream;
@@ -93,7 +93,7 @@ int take_unnamed(struct state *state, struct lease *lease)
 
     if (lease->named)
         return 0;
-    if (stream_at_work(state, lease->device->name, &stream) < 0)
+    if (stream_current_usable(state, lease->device->name, &stream) < 0)
         return -1;
     if (stream)
         return use(state, lease, stream);
@@ -113,7 +113,7 @@ int take_unnamed(struct state *state, struct lease *lease)
     return -1;
 }
 
-int take_also(struct state *state, struct lease *lease, PyObject *given)
+int lease_used_on(struct state *state, struct lease *lease, PyObject *given)
 {
     struct stream *stream = stream_of(state, given, lease->device ? lease->device->name : "host");
 
@@ -128,54 +128,54 @@ int take_also(struct state *state, struct lease *lease, PyObject *given)
 /* ---- in which form ---- */
 
 /* A capsule in the clothes of an array: what from_dlpack() of CuPy and JAX takes. */
-struct parcel {
+struct capsule_holder {
     PyObject_HEAD PyObject *capsule;
     int ordinal;
 };
 
-static void parcel_dealloc(PyObject *self)
+static void capsule_holder_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
 
-    Py_XDECREF(((struct parcel *)self)->capsule);
+    Py_XDECREF(((struct capsule_holder *)self)->capsule);
     PyObject_Free(self);
     Py_DECREF(type);
 }
 
-static PyObject *parcel_dlpack(PyObject *self, PyObject *Py_UNUSED(args),
+static PyObject *capsule_holder_dlpack(PyObject *self, PyObject *Py_UNUSED(args),
                                PyObject *Py_UNUSED(keywords))
 {
-    return Py_NewRef(((struct parcel *)self)->capsule);
+    return Py_NewRef(((struct capsule_holder *)self)->capsule);
 }
 
-static PyObject *parcel_device(PyObject *self, PyObject *Py_UNUSED(none))
+static PyObject *capsule_holder_device(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    return Py_BuildValue("(ii)", DL_CUDA, ((struct parcel *)self)->ordinal);
+    return Py_BuildValue("(ii)", DL_CUDA, ((struct capsule_holder *)self)->ordinal);
 }
 
-static PyMethodDef parcel_methods[] = {
-    { "__dlpack__", METHOD(parcel_dlpack), METH_VARARGS | METH_KEYWORDS, NULL },
-    { "__dlpack_device__", METHOD(parcel_device), METH_NOARGS, NULL },
+static PyMethodDef capsule_holder_methods[] = {
+    { "__dlpack__", METHOD(capsule_holder_dlpack), METH_VARARGS | METH_KEYWORDS, NULL },
+    { "__dlpack_device__", METHOD(capsule_holder_device), METH_NOARGS, NULL },
     { NULL, NULL, 0, NULL },
 };
 
-static PyType_Slot parcel_slots[] = {
-    SLOT(Py_tp_dealloc, parcel_dealloc),
-    SLOT(Py_tp_methods, parcel_methods),
+static PyType_Slot capsule_holder_slots[] = {
+    SLOT(Py_tp_dealloc, capsule_holder_dealloc),
+    SLOT(Py_tp_methods, capsule_holder_methods),
     { 0, NULL },
 };
 
-static PyType_Spec parcel_spec = {
-    .name = "sluice._Parcel",
-    .basicsize = sizeof(struct parcel),
+static PyType_Spec capsule_holder_spec = {
+    .name = "sluice._DLPackCapsule",
+    .basicsize = sizeof(struct capsule_holder),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = parcel_slots,
+    .slots = capsule_holder_slots,
 };
 
-int take_init(PyObject *module, struct state *state)
+int export_init(PyObject *module, struct state *state)
 {
-    state->parcel = (PyTypeObject *)PyType_FromModuleAndSpec(module, &parcel_spec, NULL);
-    return state->parcel ? 0 : -1;
+    state->capsule_holder = (PyTypeObject *)PyType_FromModuleAndSpec(module, &capsule_holder_spec, NULL);
+    return state->capsule_holder ? 0 : -1;
 }
 
 /* The function of a framework that takes arrays by DLPack, kept. Borrowed. */
@@ -221,22 +221,22 @@ static PyObject *by_exchange(const struct dl_exchange *table, struct lease *leas
     return tensor && table->to_object(tensor, &made) == 0 ? made : NULL;
 }
 
-static PyObject *by_parcel(struct state *state, PyObject *function, struct lease *lease,
+static PyObject *by_holder(struct state *state, PyObject *function, struct lease *lease,
                            PyObject *capsule)
 {
-    struct parcel *parcel = PyObject_New(struct parcel, state->parcel);
+    struct capsule_holder *holder = PyObject_New(struct capsule_holder, state->capsule_holder);
     PyObject *made = NULL;
 
-    if (!parcel)
+    if (!holder)
         return NULL;
-    parcel->capsule = Py_NewRef(capsule);
-    parcel->ordinal = lease->device->ordinal;
-    made = call(function, (PyObject *)parcel);
-    Py_DECREF((PyObject *)parcel);
+    holder->capsule = Py_NewRef(capsule);
+    holder->ordinal = lease->device->ordinal;
+    made = call(function, (PyObject *)holder);
+    Py_DECREF((PyObject *)holder);
     return made;
 }
 
-PyObject *take_form(struct state *state, struct lease *lease, const struct sluice_array *a,
+PyObject *export_as(struct state *state, struct lease *lease, const struct sluice_array *a,
                     enum framework framework, sluice_pin **pin)
 {
     const struct dl_exchange *table =
@@ -249,7 +249,7 @@ PyObject *take_form(struct state *state, struct lease *lease, const struct sluic
         !(capsule = dlpack_capsule(lease, a, false, pin)))
         return NULL;
     made = framework == FRAMEWORK_TORCH ? call(function, capsule)
-                                        : by_parcel(state, function, lease, capsule);
+                                        : by_holder(state, function, lease, capsule);
     Py_DECREF(capsule);
     return made;
 }
@@ -266,15 +266,15 @@ static PyObject *copy_of(struct state *state, PyObject *made, enum framework fra
     return copy;
 }
 
-PyObject *take_first(struct state *state, struct lease *lease, const struct sluice_array *a,
+PyObject *export_first(struct state *state, struct lease *lease, const struct sluice_array *a,
                      enum framework framework, bool copy)
 {
     PyObject *made;
 
-    if (copy && launch_on_current(state, framework, lease->device->ordinal) < 0)
+    if (copy && check_framework_captures(state, framework, lease->device->ordinal) < 0)
         return NULL;
-    made = lease_pin(state, lease) == 0 && take_by(state, lease, framework) == 0
-               ? take_form(state, lease, a, framework, NULL)
+    made = lease_pin(state, lease) == 0 && export_to(state, lease, framework) == 0
+               ? export_as(state, lease, a, framework, NULL)
                : NULL;
     if (made && framework == FRAMEWORK_TORCH && lease->channel->reader)
         atomic_store_explicit(&lease->channel->as_tensor, a->data, memory_order_relaxed);
@@ -283,7 +283,7 @@ PyObject *take_first(struct state *state, struct lease *lease, const struct slui
 
 /* A lease of its own, which is on no frame; a tensor that looks like one of a slot, and keeps
  * nothing. */
-void take_rehearse(struct state *state, struct channel *channel)
+void export_warm_up(struct state *state, struct channel *channel)
 {
     static const int64_t shape[] = { 1, 1, 1 };
     void *address = atomic_load_explicit(&channel->as_tensor, memory_order_relaxed);
@@ -299,28 +299,28 @@ void take_rehearse(struct state *state, struct channel *channel)
         return;
     }
     if ((lease = lease_new(channel))) {
-        if (take_by(state, lease, FRAMEWORK_TORCH) == 0)
-            made = take_form(state, lease, &a, FRAMEWORK_TORCH, &pin);
+        if (export_to(state, lease, FRAMEWORK_TORCH) == 0)
+            made = export_as(state, lease, &a, FRAMEWORK_TORCH, &pin);
         Py_XDECREF(made);
         lease_discard(lease);
     }
     PyErr_Clear();
 }
 
-PyObject *take_array(struct array *array, enum framework framework, bool copy)
+PyObject *export_array(struct array *array, enum framework framework, bool copy)
 {
     PyObject *made;
 
     if (array_check(array) < 0)
         return NULL;
     if (array->lease->device && framework == FRAMEWORK_TORCH)
-        return take_first(array->state, array->lease, &array->a, framework, copy);
+        return export_first(array->state, array->lease, &array->a, framework, copy);
     if (!array->lease->device && framework == FRAMEWORK_CUPY)
         return raise_as(array->state, ERROR_E_UNSUPPORTED,
                         "this array is in host memory, where CuPy has none: "
                         "cupy.asarray(frame.numpy()) copies it to a GPU");
     if (copy && array->lease->device &&
-        launch_on_current(array->state, framework, array->lease->device->ordinal) < 0)
+        check_framework_captures(array->state, framework, array->lease->device->ordinal) < 0)
         return NULL;
     made = call(from_dlpack(array->state, framework), (PyObject *)array);
     return copy ? copy_of(array->state, made, framework) : made;
@@ -343,7 +343,7 @@ static PyObject *interface_stream(struct state *state, struct lease *lease)
     return PyLong_FromUnsignedLongLong(native ? native : 1);
 }
 
-PyObject *take_interface(struct array *array)
+PyObject *export_interface(struct array *array)
 {
     PyObject *stream = NULL, *made;
 
@@ -355,7 +355,7 @@ PyObject *take_interface(struct array *array)
         return NULL;
     }
     if (array_check(array) < 0 || !(stream = interface_stream(array->state, array->lease)) ||
-        take_unnamed(array->state, array->lease) < 0) {
+        export_unnamed(array->state, array->lease) < 0) {
         Py_XDECREF(stream);
         return NULL;
     }

@@ -2,8 +2,8 @@
  *
  * Frames on a GPU, as frameworks take them: on which stream, and in which form.
  */
-#ifndef SLUICE_PYTHON_TAKE_H
-#define SLUICE_PYTHON_TAKE_H
+#ifndef SLUICE_PYTHON_EXPORT_H
+#define SLUICE_PYTHON_EXPORT_H
 
 #include "array.h"
 #include "framework.h"
@@ -26,38 +26,38 @@
 
 /* Where a frame will be used: `given` to a call, else the thread's current Sluice stream of that
  * device, else *out is NULL, as it is on "host". `device` NULL: any. -1 with an exception. */
-int take_stream(struct state *state, const char *device, PyObject *given, struct stream **out);
+int export_stream(struct state *state, const char *device, PyObject *given, struct stream **out);
 
 /* Work on this native stream (1: the default one) will use the frame. It waits there if the frame
  * is not ready, or work on another stream may still write it. -1 with an exception. */
-int take_on(struct state *state, struct lease *lease, uintptr_t native);
+int export_on(struct state *state, struct lease *lease, uintptr_t native);
 
 /* Work on a framework's current stream will. */
-int take_by(struct state *state, struct lease *lease, enum framework framework);
+int export_to(struct state *state, struct lease *lease, enum framework framework);
 
 /* Somebody takes it who does not say on which stream: the one that the program named, else those
  * that the frameworks of the process work on now; an exception if there is none. */
-int take_unnamed(struct state *state, struct lease *lease);
+int export_unnamed(struct state *state, struct lease *lease);
 
 /* frame.used_on(*streams) */
-int take_also(struct state *state, struct lease *lease, PyObject *stream);
+int lease_used_on(struct state *state, struct lease *lease, PyObject *stream);
 
 /* An array in a framework's form, in place. The caller has told the stream. `pin` as
  * dlpack_capsule. */
-PyObject *take_form(struct state *state, struct lease *lease, const struct sluice_array *a,
+PyObject *export_as(struct state *state, struct lease *lease, const struct sluice_array *a,
                     enum framework framework, sluice_pin **pin);
 
 /* frame.torch() and the like. */
-PyObject *take_array(struct array *array, enum framework framework, bool copy);
-PyObject *take_first(struct state *state, struct lease *lease, const struct sluice_array *a,
+PyObject *export_array(struct array *array, enum framework framework, bool copy);
+PyObject *export_first(struct state *state, struct lease *lease, const struct sluice_array *a,
                      enum framework framework, bool copy);
 
 /* Makes a tensor that nobody gets, as the frame that a reader waits for will be taken: afterwards
  * what that takes is in the CPU's caches, from which the program's own work has driven it. For a
  * reader whose last frame on a GPU PyTorch has taken, else it does nothing. Raises nothing. */
-void take_rehearse(struct state *state, struct channel *channel);
+void export_warm_up(struct state *state, struct channel *channel);
 
 /* The CUDA array interface, version 3. */
-PyObject *take_interface(struct array *array);
+PyObject *export_interface(struct array *array);
 
 #endif

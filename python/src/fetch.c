@@ -125,7 +125,7 @@ static struct stream *keep_copies(const struct helpers *helpers)
 {
     struct stream *stream = helpers->copies;
 
-    return stream && !stream_stale(stream) ? stream_keep(stream) : NULL;
+    return stream && !stream_was_reset(stream) ? stream_keep(stream) : NULL;
 }
 
 struct stream *copy_stream(struct state *state, struct channel *channel, const char *device)

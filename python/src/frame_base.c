@@ -34,7 +34,7 @@ void frame_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
 
     (void)lease_drop(frame->lease);
-    lease_look_away(frame->past);
+    lease_weak_drop(frame->past);
     Py_XDECREF(frame->views);
     slot_views_drop(frame->kept);
     free(frame->unwritten);
@@ -66,7 +66,7 @@ static struct lease *lease_in_use(struct frame *frame)
     struct lease *lease;
 
     GUARD(frame)
-    lease = frame->lease ? lease_keep(frame->lease) : lease_find(frame->past);
+    lease = frame->lease ? lease_keep(frame->lease) : lease_from_weak(frame->past);
     UNGUARD()
     return lease ? lease : said_to_have_ended(frame);
 }
@@ -111,7 +111,7 @@ struct lease *frame_end(struct frame *frame)
 int frame_release(struct frame *frame)
 {
     struct lease *lease = frame_end(frame);
-    bool looks_on = lease && lease_look_on(lease);
+    bool looks_on = lease && lease_weak_ref(lease);
     int r;
 
     if (looks_on) {
@@ -273,10 +273,10 @@ static PyObject *make_form(struct frame *frame, struct lease *lease, PyObject *n
 
     if (lease->device && framework == FRAMEWORK_TORCH)
         return array_find(frame->state, lease, name, &a) == 0
-                   ? take_first(frame->state, lease, &a, framework, copy)
+                   ? export_first(frame->state, lease, &a, framework, copy)
                    : NULL;
     array = array_of_frame(frame->state, lease, name);
-    made = array ? take_array((struct array *)array, framework, copy) : NULL;
+    made = array ? export_array((struct array *)array, framework, copy) : NULL;
     Py_XDECREF(array);
     return made;
 }
@@ -321,7 +321,7 @@ PyObject *frame_used_on(PyObject *self, PyObject *streams)
     int r = lease ? 0 : -1;
 
     for (Py_ssize_t i = 0, n = PyTuple_Size(streams); r == 0 && i < n; i++)
-        r = take_also(frame->state, lease, PyTuple_GetItem(streams, i));
+        r = lease_used_on(frame->state, lease, PyTuple_GetItem(streams, i));
     (void)lease_drop(lease);
     if (r < 0)
         return NULL;

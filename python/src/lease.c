@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-void few_lock(_Atomic bool *busy, const struct channel *channel)
+void spin_lock(_Atomic bool *busy, const struct channel *channel)
 {
     for (unsigned turn = 1; atomic_exchange_explicit(busy, true, memory_order_acquire); turn++) {
         if (turn % 1024)
@@ -80,7 +80,7 @@ void channel_drop(struct channel *channel)
 
 /* Whether the caller has the GIL is not known, so that it cannot be let go: another thread waits. False at the end of the
  * interpreter, which nobody else runs in: then the caller does, as the process may be gone before the thread has begun. */
-static bool wait_apart(void *(*what)(void *), void *argument)
+static bool run_detached(void *(*what)(void *), void *argument)
 {
     pthread_attr_t apart;
     pthread_t thread;
@@ -94,15 +94,15 @@ static bool wait_apart(void *(*what)(void *), void *argument)
     return begun;
 }
 
-static void *end_apart(void *channel)
+static void *end_detached(void *channel)
 {
     channel_end(channel);
     return NULL;
 }
 
-static void channel_drop_anywhere(struct channel *channel)
+static void channel_drop_without_gil(struct channel *channel)
 {
-    if (channel_leaves(channel) && !wait_apart(end_apart, channel))
+    if (channel_leaves(channel) && !run_detached(end_detached, channel))
         channel_end(channel);
 }
 
@@ -143,10 +143,10 @@ static void discard(struct lease *lease)
     if (lease->pin)
         (void)sluice_pin_drop(&lease->pin);
     lease_drop_streams(lease);
-    if (atomic_load(&lease->seen) == 1) /* nobody can begin to look by now */
+    if (atomic_load(&lease->memory_references) == 1) /* nobody can begin to look by now */
         free(atomic_exchange(&channel->spare, lease));
     else
-        lease_look_away(lease);
+        lease_weak_drop(lease);
 }
 
 /* While the caller keeps the channel: this is never its end. */
@@ -163,25 +163,25 @@ static void release_whole(struct lease *lease, bool patient)
 {
     struct channel *channel = lease->channel;
 
-    (void)lease_release_at_last(lease, patient);
+    (void)lease_release_final(lease, patient);
     discard(lease);
     if (channel_leaves(channel))
         channel_end(channel);
 }
 
-static void *release_apart(void *lease)
+static void *release_detached(void *lease)
 {
     release_whole(lease, true);
     return NULL;
 }
 
 /* A reader's lease whose end could not be queued, and nobody else will look at. Who waits itself may be the one that captures. */
-static void release_at_last(struct lease *lease, bool waits)
+static void release_final(struct lease *lease, bool waits)
 {
     if (waits && lease_captures(lease) <= 1) {
-        (void)lease_release_at_last(lease, false);
+        (void)lease_release_final(lease, false);
         discard_kept(lease);
-    } else if (!wait_apart(release_apart, lease)) {
+    } else if (!run_detached(release_detached, lease)) {
         release_whole(lease, false);
     }
 }
@@ -189,7 +189,7 @@ static void release_at_last(struct lease *lease, bool waits)
 /* After an end that gave `r`: is there something left to end? */
 static bool is_left(const struct lease *lease, int r)
 {
-    return r != 0 && r != SLUICE_E_FORKED && lease->device && lease_goes_on(lease);
+    return r != 0 && r != SLUICE_E_FORKED && lease->device && lease_is_open(lease);
 }
 
 /* Ends a lease that nobody has any more. False: a capture is in the way, or a writer's end failed, and
@@ -203,7 +203,7 @@ static bool finish(struct channel *channel, struct lease *lease, bool last, bool
     if (left && !last && (r == SLUICE_E_CAPTURING || !channel->reader))
         return false;
     if (left && channel->reader)
-        release_at_last(lease, waits);
+        release_final(lease, waits);
     else
         discard_kept(lease);
     return true;
@@ -253,17 +253,17 @@ void channel_leave(struct channel *channel)
     leave_channel(channel, false);
 }
 
-void channel_leave_at_last(struct channel *channel)
+void channel_leave_closed(struct channel *channel)
 {
     Py_BEGIN_ALLOW_THREADS leave_channel(channel, true);
     Py_END_ALLOW_THREADS
 }
 
-void channel_let_go(struct channel *channel)
+void channel_object_closed(struct channel *channel)
 {
     atomic_store(&channel->closed, true);
     if (has_left(channel) && try_lock(channel))
-        channel_leave_at_last(channel);
+        channel_leave_closed(channel);
 }
 
 struct lease *lease_new(struct channel *channel)
@@ -274,7 +274,7 @@ struct lease *lease_new(struct channel *channel)
         PyErr_NoMemory();
         return NULL;
     }
-    lease->references = lease->seen = 1;
+    lease->references = lease->memory_references = 1;
     lease->ended = false;
     lease->pin = NULL;
     lease->device = channel->device;
@@ -314,21 +314,21 @@ void lease_discard(struct lease *lease)
     channel_drop(channel);
 }
 
-bool lease_look_on(struct lease *lease)
+bool lease_weak_ref(struct lease *lease)
 {
     if (atomic_load(&lease->references) == 1)
         return false;
-    atomic_fetch_add(&lease->seen, 1);
+    atomic_fetch_add(&lease->memory_references, 1);
     return true;
 }
 
-void lease_look_away(struct lease *lease)
+void lease_weak_drop(struct lease *lease)
 {
-    if (lease && atomic_fetch_sub(&lease->seen, 1) == 1)
+    if (lease && atomic_fetch_sub(&lease->memory_references, 1) == 1)
         free(lease);
 }
 
-struct lease *lease_find(struct lease *lease)
+struct lease *lease_from_weak(struct lease *lease)
 {
     uint32_t references = lease ? atomic_load(&lease->references) : 0;
 
@@ -376,7 +376,7 @@ static int release(struct channel *channel, struct lease *lease)
     if (r == SLUICE_E_CAPTURING)
         leave(channel, lease);
     else if (is_left(lease, r))
-        release_at_last(lease, false);
+        release_final(lease, false);
     else
         discard_kept(lease);
     return r;
@@ -411,7 +411,7 @@ int lease_drop(struct lease *lease)
     return r;
 }
 
-void lease_drop_anywhere(struct lease *lease)
+void lease_drop_without_gil(struct lease *lease)
 {
     struct channel *channel;
 
@@ -419,5 +419,5 @@ void lease_drop_anywhere(struct lease *lease)
         return;
     channel = channel_keep(lease->channel);
     (void)drop(channel, lease);
-    channel_drop_anywhere(channel);
+    channel_drop_without_gil(channel);
 }

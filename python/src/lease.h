@@ -46,7 +46,7 @@ struct channel {
     _Atomic(struct lease *) held;  /* and those that a capture keeps from ending; under the lock */
     _Atomic(struct helpers *) helpers; /* they stay until its end */
     _Atomic(void *) as_tensor; /* what a reader's frame was taken by PyTorch from last; NULL: none */
-    _Atomic int64_t lull;      /* ns that a reader's last wait took, about */
+    _Atomic int64_t typical_wait;      /* ns that a reader's last wait took, about */
     _Atomic(struct views *) views; /* cached views of its slots (view.c) */
     char name[SLUICE_MAX_NAME + 16];
 };
@@ -55,7 +55,7 @@ struct channel {
 
 struct lease {
     _Atomic uint32_t references;
-    _Atomic uint32_t seen; /* keeps the memory: one for all references, one for who looks on */
+    _Atomic uint32_t memory_references; /* keeps the memory: one for all references, one for who looks on */
     _Atomic bool ended; /* writer: committed or cancelled; its arrays are stale */
     struct channel *channel;
     struct lease *next; /* in channel->left */
@@ -71,9 +71,9 @@ struct lease {
 };
 
 /* A lock for a few steps that need no Python, nor wait. */
-void few_lock(_Atomic bool *busy, const struct channel *channel);
+void spin_lock(_Atomic bool *busy, const struct channel *channel);
 
-static inline void few_unlock(_Atomic bool *busy)
+static inline void spin_unlock(_Atomic bool *busy)
 {
     atomic_store_explicit(busy, false, memory_order_release);
 }
@@ -87,7 +87,7 @@ struct channel *channel_new(const char *name);
 void channel_drop(struct channel *channel);
 
 /* Its Python object has ended: what a capture has kept from ending waits no longer. Once. With the GIL, which it may let go of. */
-void channel_let_go(struct channel *channel);
+void channel_object_closed(struct channel *channel);
 
 /* Only one thread at a time between the two. -1 with an exception in a forked child. */
 int channel_enter(const struct state *state, struct channel *channel);
@@ -95,7 +95,7 @@ void channel_leave(struct channel *channel);
 
 /* The same, of one that its Python object has closed: what a capture has kept from ending is waited for. With the GIL, which it
  * lets go of. */
-void channel_leave_at_last(struct channel *channel);
+void channel_leave_closed(struct channel *channel);
 
 /* A lease on nothing yet; NULL with an exception. */
 struct lease *lease_new(struct channel *channel);
@@ -111,15 +111,15 @@ static inline struct lease *lease_keep(struct lease *lease)
 int lease_drop(struct lease *lease);
 
 /* The same for who may have the GIL or not, and does not know. */
-void lease_drop_anywhere(struct lease *lease);
+void lease_drop_without_gil(struct lease *lease);
 
 /* After its release a frame looks on: what works with its arrays may go to further streams. With a reference; false if
  * that is the only one, so that the lease ends with it. */
-bool lease_look_on(struct lease *lease);
-void lease_look_away(struct lease *lease);
+bool lease_weak_ref(struct lease *lease);
+void lease_weak_drop(struct lease *lease);
 
 /* For who looks on: a reference; NULL once the lease has ended. */
-struct lease *lease_find(struct lease *lease);
+struct lease *lease_from_weak(struct lease *lease);
 
 /* Before the first array of a writer's frame is made. -1 with an exception. */
 int lease_pin(const struct state *state, struct lease *lease);
@@ -170,13 +170,13 @@ int lease_release(struct lease *lease);
 /* Release at the end of a channel, or after a failure: where a capture is in the way of a part, waits for the rest, and where it
  * cannot be queued, for all; so not with the GIL. The `patient` wait for captures, too, until there is one at most; if another
  * does not, the release comes behind the work of one stream of those that capture. */
-int lease_release_at_last(struct lease *lease, bool patient);
+int lease_release_final(struct lease *lease, bool patient);
 
 /* The first of its streams, kept; it has one (stream_choice.c). Others may be added meanwhile. */
 struct stream *lease_first(struct lease *lease);
 
 /* Has the frame not ended yet? So it is after an end that could not be queued. */
-bool lease_goes_on(const struct lease *lease);
+bool lease_is_open(const struct lease *lease);
 
 void lease_drop_streams(struct lease *lease);
 

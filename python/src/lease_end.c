@@ -46,12 +46,12 @@ int lease_use(struct lease *lease, struct stream *stream)
 {
     bool there, done;
 
-    few_lock(&lease->busy, lease->channel);
+    spin_lock(&lease->busy, lease->channel);
     there = has(lease, stream);
     done = there || grow(lease);
     if (!there && done)
         lease->used[lease->used_count++] = stream;
-    few_unlock(&lease->busy);
+    spin_unlock(&lease->busy);
     if (there || !done)
         stream_drop(stream);
     if (!done)
@@ -69,10 +69,10 @@ bool lease_uses(struct lease *lease, uintptr_t native)
 {
     bool found = false;
 
-    few_lock(&lease->busy, lease->channel);
+    spin_lock(&lease->busy, lease->channel);
     for (uint32_t i = 0; i < lease->used_count && !found; i++)
         found = stream_native(lease->used[i]) == native;
-    few_unlock(&lease->busy);
+    spin_unlock(&lease->busy);
     return found;
 }
 
@@ -92,13 +92,13 @@ static struct stream **list(struct lease *lease, struct stream *few[LEASE_STREAM
 {
     struct stream **all = few;
 
-    few_lock(&lease->busy, lease->channel);
+    spin_lock(&lease->busy, lease->channel);
     *count = lease->used_count;
     if (*count == 0 || *count > LEASE_STREAMS)
         all = *count ? malloc(*count * sizeof(struct stream *)) : NULL;
     for (uint32_t i = 0; all && i < *count; i++)
         all[i] = stream_keep(lease->used[i]);
-    few_unlock(&lease->busy);
+    spin_unlock(&lease->busy);
     return all;
 }
 
@@ -259,7 +259,7 @@ int lease_wait_for(struct lease *lease, const struct stream *stream)
  * has ended. */
 static bool has_name(const struct stream *stream)
 {
-    return stream_direct(stream) && !stream_stale(stream);
+    return stream_is_usable_here(stream) && !stream_was_reset(stream);
 }
 
 int lease_join(struct lease *lease, uintptr_t *native)
@@ -303,7 +303,7 @@ static int end_behind(struct lease *lease, struct stream **all, uint32_t count, 
     struct sluice_stream join;
     int r;
 
-    if (count == 1 && stream_direct(all[0]) && !fresh)
+    if (count == 1 && stream_is_usable_here(all[0]) && !fresh)
         return end(lease, stream_handle(all[0]));
     r = join_all(lease, all, count, fresh, &join);
     return r == 0 ? end(lease, join) : r;
@@ -342,7 +342,7 @@ int lease_release(struct lease *lease)
     return end_by(lease, call_release);
 }
 
-bool lease_goes_on(const struct lease *lease)
+bool lease_is_open(const struct lease *lease)
 {
     for (size_t i = 0; i < sizeof lease->frame.opaque / sizeof lease->frame.opaque[0]; i++)
         if (lease->frame.opaque[i]) /* the library clears it with the frame's end */
@@ -355,9 +355,9 @@ static struct stream *stream_at(struct lease *lease, uint32_t i)
 {
     struct stream *stream;
 
-    few_lock(&lease->busy, lease->channel);
+    spin_lock(&lease->busy, lease->channel);
     stream = i < lease->used_count ? stream_keep(lease->used[i]) : NULL;
-    few_unlock(&lease->busy);
+    spin_unlock(&lease->busy);
     return stream;
 }
 
@@ -407,11 +407,11 @@ static int release_when_done(struct lease *lease, bool patient)
     return r;
 }
 
-int lease_release_at_last(struct lease *lease, bool patient)
+int lease_release_final(struct lease *lease, bool patient)
 {
     int r = lease_release(lease);
 
-    return r != 0 && lease->device && lease_goes_on(lease) ? release_when_done(lease, patient) : r;
+    return r != 0 && lease->device && lease_is_open(lease) ? release_when_done(lease, patient) : r;
 }
 
 PyObject *raise_capturing(const struct state *state, const struct lease *lease, const char *what)

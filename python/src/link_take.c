@@ -89,7 +89,7 @@ static int wait_elsewhere(struct link *link, struct channel *channel, struct lea
         Py_BEGIN_ALLOW_THREADS r = sluice_stream_synchronize(stream_handle(lease->used[0]));
         Py_END_ALLOW_THREADS
     } else {
-        r = take_on(link->reader.state, lease, stream_native(wanted.used[0]));
+        r = export_on(link->reader.state, lease, stream_native(wanted.used[0]));
     }
     lease_drop_streams(&wanted);
     if (r > 0 || (r < 0 && !PyErr_Occurred()))
@@ -277,7 +277,7 @@ static PyObject *show(struct link *link, struct lease *lease, enum framework fra
         return raise_result(state, r);
     if (link->copies || !lease->device) {
         PyObject *array = array_new(state, lease, &a);
-        view = array ? take_array((struct array *)array, framework, true) : NULL;
+        view = array ? export_array((struct array *)array, framework, true) : NULL;
         Py_XDECREF(array);
         if (view)
             result = PyObject_CallFunctionObjArgs(link->result, view, NULL);

@@ -26,7 +26,7 @@ static PyObject *close_(PyObject *self, PyObject *Py_UNUSED(none))
     writer = channel->writer;
     channel->writer = NULL;
     channel_leave(channel);
-    channel_let_go(channel);
+    channel_object_closed(channel);
     stream_drop(link->marked);
     stream_drop(link->usual);
     link->marked = link->usual = NULL;

@@ -139,7 +139,7 @@ static int execute(PyObject *module)
     const char *debug = getenv("SLUICE_DEBUG");
 
     state->debug = debug && *debug;
-    if (errors_init(module, state) < 0 || streams_init(state) < 0 || take_init(module, state) < 0 || array_type_init(module, state) < 0 ||
+    if (errors_init(module, state) < 0 || streams_init(state) < 0 || export_init(module, state) < 0 || array_type_init(module, state) < 0 ||
         frame_type_init(module, state) < 0 || writer_frame_type_init(module, state) < 0 ||
         reader_type_init(module, state) < 0 || writer_type_init(module, state) < 0 ||
         stats_types_init(module, state) < 0 || cipd_types_init(module, state) < 0 || stream_type_init(module, state) < 0 ||
@@ -149,7 +149,7 @@ static int execute(PyObject *module)
     return PyModule_AddStringConstant(module, "__version__", sluice_version());
 }
 
-/* Every object that the state refers to. (ground is not an object; it has streams_clear.) */
+/* Every object that the state refers to. (owners is not an object; it has streams_clear.) */
 #define EACH_OBJECT(ONE) \
     do { \
         ONE(state->array); \
@@ -189,7 +189,7 @@ static int execute(PyObject *module)
         ONE(state->cuda_stream); \
         ONE(state->device_index); \
         ONE(state->ptr); \
-        ONE(state->parcel); \
+        ONE(state->capsule_holder); \
         ONE(state->link_reader); \
         ONE(state->link_writer); \
         ONE(state->link_frame); \

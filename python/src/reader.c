@@ -23,7 +23,7 @@ static PyObject *next(PyObject *self, PyObject *const *args, Py_ssize_t count, P
         (parse_fast("next", names, 1, args, count, keywords, values) < 0 ||
          parse_seconds(values[0], "timeout", SLUICE_FOREVER, &timeout_ns) < 0))
         return NULL;
-    return reader_take(reader, timeout_ns, values[1], false, &r);
+    return reader_next_frame(reader, timeout_ns, values[1], false, &r);
 }
 
 /* How many frames came after the one taken last. */
@@ -46,7 +46,7 @@ static PyObject *latest(PyObject *self, PyObject *const *args, Py_ssize_t count,
 
     if ((count || keywords) && parse_fast("latest", names, 0, args, count, keywords, values) < 0)
         return NULL;
-    while ((frame = reader_take(reader, 0, values[0], true, &r)) && reader->in_order && lag(reader) > 0) {
+    while ((frame = reader_next_frame(reader, 0, values[0], true, &r)) && reader->in_order && lag(reader) > 0) {
         if (frame_release((struct frame *)frame) < 0)
             PyErr_Clear(); /* nobody read it */
         Py_DECREF(frame);
@@ -104,7 +104,7 @@ static PyObject *iter_next(PyObject *self)
 
     if (reader_release_last(reader) < 0)
         return NULL;
-    PyObject *frame = reader_take(reader, SLUICE_FOREVER, NULL, true, &r);
+    PyObject *frame = reader_next_frame(reader, SLUICE_FOREVER, NULL, true, &r);
     if (!frame && r != SLUICE_CLOSED && !PyErr_Occurred())
         raise_result(reader->state, r);
     return keep_last(reader, frame);
@@ -121,7 +121,7 @@ static PyObject *poll(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "pO", &keeps, &stream) ||
         (keeps && reader_release_last(reader) < 0))
         return NULL;
-    PyObject *frame = reader_take(reader, 0, stream == Py_None ? NULL : stream, true, &r);
+    PyObject *frame = reader_next_frame(reader, 0, stream == Py_None ? NULL : stream, true, &r);
     if (frame)
         return keeps ? keep_last(reader, frame) : frame;
     if (PyErr_Occurred())
@@ -247,7 +247,7 @@ static void reader_dealloc(PyObject *self)
     Py_XDECREF(reader->last);
     if (reader->channel) { /* arrays that live may keep it open */
         (void)sluice_reader_stop(reader->channel->reader);
-        channel_let_go(reader->channel);
+        channel_object_closed(reader->channel);
         views_clear(reader->channel);
     }
     channel_drop(reader->channel);

@@ -26,7 +26,7 @@ struct channel *reader_keep_channel(struct reader *reader);
 
 /* A frame, or NULL with *result, and an exception unless a caller wants `quiet`; of a stream of another device always. `stream`: NULL, or what
  * next() was given. */
-PyObject *reader_take(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet,
+PyObject *reader_next_frame(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet,
                       int *result);
 
 /* Acquires into `lease`, on the first of its streams, within the time: what the library said, maybe with an

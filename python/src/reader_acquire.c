@@ -106,7 +106,7 @@ bool reader_may_come(int r)
     return r == SLUICE_TIMEOUT || r == SLUICE_NO_WRITER || r == SLUICE_AGAIN;
 }
 
-#define LULL (50 * INT64_C(1000)) /* ns; beside such waits a rehearsal takes no time */
+#define MIN_WAIT (50 * INT64_C(1000)) /* ns; beside such waits a rehearsal takes no time */
 
 int reader_acquire(struct reader *reader, struct channel *channel, struct lease *lease,
                    int64_t timeout_ns)
@@ -116,13 +116,13 @@ int reader_acquire(struct reader *reader, struct channel *channel, struct lease 
     if (!reader_may_come(r) || timeout_ns == 0)
         return r;
     struct patience patience = patience_new(timeout_ns);
-    if (atomic_load_explicit(&channel->lull, memory_order_relaxed) > LULL)
-        take_rehearse(reader->state, channel);
+    if (atomic_load_explicit(&channel->typical_wait, memory_order_relaxed) > MIN_WAIT)
+        export_warm_up(reader->state, channel);
     while ((again = patience_next(&patience, channel)) > 0) {
         r = acquire_wait(reader, channel, lease, patience.slice);
         if (r == 0) /* by the writer's clock, which is ours: no call after the wait */
             atomic_store_explicit(
-                &channel->lull,
+                &channel->typical_wait,
                 (int64_t)((uint64_t)lease->frame.commit_ns - (uint64_t)patience.began),
                 memory_order_relaxed);
         if (!reader_may_come(r))
@@ -184,9 +184,9 @@ static int name_stream(struct reader *reader, struct channel *channel, struct le
         return name_given(reader, lease, device, given);
     if (!device && !reader->ahead)
         return 0;
-    if (take_stream(reader->state, device, NULL, &stream) < 0)
+    if (export_stream(reader->state, device, NULL, &stream) < 0)
         return -1;
-    if (!stream && reader->ahead && *of != -1 && take_stream(reader->state, NULL, NULL, &stream) < 0)
+    if (!stream && reader->ahead && *of != -1 && export_stream(reader->state, NULL, NULL, &stream) < 0)
         return -1; /* of another GPU, perhaps for the next writer's frames */
     if (stream)
         return lease_use_named(lease, stream);
@@ -247,7 +247,7 @@ static int acquire(struct reader *reader, struct channel *channel, struct lease 
     return r;
 }
 
-PyObject *reader_take(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet,
+PyObject *reader_next_frame(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet,
                       int *result)
 {
     struct channel *channel = reader_channel(reader);

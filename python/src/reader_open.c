@@ -152,7 +152,7 @@ int reader_close(struct reader *reader)
         r = -1;
     } else {
         (void)sluice_reader_stop(channel->reader); /* frames that live keep it open */
-        channel_leave_at_last(channel);
+        channel_leave_closed(channel);
     }
     views_clear(channel);
     channel_drop(channel);

@@ -171,7 +171,7 @@ PyObject *source_describe(struct state *state, PyObject *object)
     if (source_open(state, object, &nobody, &source) < 0)
         return NULL;
     PyObject *dtype = NULL, *shape = NULL, *made = NULL;
-    if (!source.odd || (launch_by_framework(state, source.framework, source.ordinal, NULL) == 0 &&
+    if (!source.odd || (check_copy_captures(state, source.framework, source.ordinal, NULL) == 0 &&
                         source_make_plain(state, &nobody, &source) == 0)) {
         dtype = dtype_text(state, source.array.dtype);
         shape = sizes_tuple(source.array.shape, source.array.ndim);

@@ -48,14 +48,14 @@ struct state {
     bool debug;                                  /* SLUICE_DEBUG is set */
 
     PyObject *stream_closed, *event_closed, *stale_handle; /* of streams and events: kinds of ClosedError, StaleError */
-    struct ground *ground;                  /* stream.c's */
+    struct owner_queue *owners;                  /* stream.c's */
     struct known_type known[KNOWN_TYPES];   /* framework.c's, as all that follows */
     unsigned known_count;
     bool torch_up;
     PyObject *torch_tensor, *torch_raw, *torch_current, *cupy_current;
     PyObject *cuda_stream, *device_index, *ptr; /* names that are asked for often */
 
-    PyTypeObject *parcel;         /* export.c's, as what follows */
+    PyTypeObject *capsule_holder;         /* export.c's, as what follows */
     PyObject *from_dlpack[4];     /* by enum framework */
     PyTypeObject *pinned, *fetch; /* what pinned memory, and a copy into it, is in Python */
     PyObject *copies;             /* sluice._copies, imported when needed */
@@ -136,7 +136,7 @@ PyObject *known_attribute(PyObject *object, PyObject **kept, const char *text);
 
 /* ---- each type's own file ---- */
 
-int take_init(PyObject *module, struct state *state);
+int export_init(PyObject *module, struct state *state);
 int array_type_init(PyObject *module, struct state *state);
 int frame_type_init(PyObject *module, struct state *state);
 int writer_frame_type_init(PyObject *module, struct state *state);

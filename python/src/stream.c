@@ -12,7 +12,7 @@
 
 #define PER_THREAD ((uintptr_t)2)
 
-struct ground {
+struct owner_queue {
     _Atomic uint32_t references; /* of its state, and of each stream that keeps something */
     _Atomic bool over;           /* the state is gone, and its objects with it */
     _Atomic bool asked;          /* a pending call is on its way */
@@ -22,88 +22,88 @@ struct ground {
 
 /* ---- what is kept alive in Python ---- */
 
-static void ground_drop(struct ground *ground)
+static void owners_drop(struct owner_queue *owners)
 {
-    if (atomic_fetch_sub_explicit(&ground->references, 1, memory_order_acq_rel) == 1)
-        free(ground);
+    if (atomic_fetch_sub_explicit(&owners->references, 1, memory_order_acq_rel) == 1)
+        free(owners);
 }
 
 /* Takes all that was left. `alive`: the interpreter is, and has us at work. */
-static void settle(struct ground *ground, bool alive)
+static void release_owners(struct owner_queue *owners, bool alive)
 {
-    struct stream *stream = atomic_exchange(&ground->dropped, NULL), *next;
+    struct stream *stream = atomic_exchange(&owners->dropped, NULL), *next;
 
     for (; stream; stream = next) {
         next = stream->next;
         if (alive)
             Py_DECREF(stream->owner);
         free(stream);
-        ground_drop(ground); /* never the last: the caller has one */
+        owners_drop(owners); /* never the last: the caller has one */
     }
 }
 
-static int settle_pending(void *of)
+static int release_owners_pending(void *of)
 {
-    struct ground *ground = of;
+    struct owner_queue *owners = of;
 
-    atomic_store(&ground->asked, false);
-    if (!atomic_load(&ground->over))
-        settle(ground, true);
-    ground_drop(ground);
+    atomic_store(&owners->asked, false);
+    if (!atomic_load(&owners->over))
+        release_owners(owners, true);
+    owners_drop(owners);
     return 0;
 }
 
 /* The owner's count may be touched by its interpreter alone: it is left where that finds it, soon.
  */
-static void leave_owner(struct stream *stream)
+static void queue_owner(struct stream *stream)
 {
-    struct ground *ground = stream->ground;
+    struct owner_queue *owners = stream->owners;
 
-    atomic_fetch_add_explicit(&ground->references, 1, memory_order_relaxed);
-    stream->next = atomic_load(&ground->dropped);
-    while (!atomic_compare_exchange_weak(&ground->dropped, &stream->next, stream))
+    atomic_fetch_add_explicit(&owners->references, 1, memory_order_relaxed);
+    stream->next = atomic_load(&owners->dropped);
+    while (!atomic_compare_exchange_weak(&owners->dropped, &stream->next, stream))
         ;
-    if (atomic_load(&ground->over)) {
-        settle(ground, false);
-    } else if (ground->main && Py_IsInitialized() && !atomic_exchange(&ground->asked, true)) {
-        if (Py_AddPendingCall(settle_pending, ground) == 0)
+    if (atomic_load(&owners->over)) {
+        release_owners(owners, false);
+    } else if (owners->main && Py_IsInitialized() && !atomic_exchange(&owners->asked, true)) {
+        if (Py_AddPendingCall(release_owners_pending, owners) == 0)
             return;                          /* which drops our reference */
-        atomic_store(&ground->asked, false); /* the queue is full: the next call does it */
+        atomic_store(&owners->asked, false); /* the queue is full: the next call does it */
     }
-    ground_drop(ground);
+    owners_drop(owners);
 }
 
-void stream_settle(struct state *state)
+void streams_release_owners(struct state *state)
 {
-    if (atomic_load_explicit(&state->ground->dropped, memory_order_relaxed))
-        settle(state->ground, true);
+    if (atomic_load_explicit(&state->owners->dropped, memory_order_relaxed))
+        release_owners(state->owners, true);
     native_end_left();
 }
 
 int streams_init(struct state *state)
 {
     native_init();
-    state->ground = calloc(1, sizeof *state->ground);
-    if (!state->ground) {
+    state->owners = calloc(1, sizeof *state->owners);
+    if (!state->owners) {
         PyErr_NoMemory();
         return -1;
     }
-    state->ground->references = 1;
-    state->ground->main = PyInterpreterState_GetID(PyInterpreterState_Get()) == 0;
+    state->owners->references = 1;
+    state->owners->main = PyInterpreterState_GetID(PyInterpreterState_Get()) == 0;
     return 0;
 }
 
 void streams_clear(struct state *state)
 {
-    struct ground *ground = state->ground;
+    struct owner_queue *owners = state->owners;
 
-    state->ground = NULL;
-    if (!ground)
+    state->owners = NULL;
+    if (!owners)
         return;
-    settle(ground, true);
-    atomic_store(&ground->over, true);
-    settle(ground, false); /* of threads that had not seen that */
-    ground_drop(ground);
+    release_owners(owners, true);
+    atomic_store(&owners->over, true);
+    release_owners(owners, false); /* of threads that had not seen that */
+    owners_drop(owners);
 }
 
 /* ---- streams ---- */
@@ -124,8 +124,8 @@ void stream_own(struct state *state, struct stream *stream, PyObject *owner)
     if (stream->owner)
         return;
     stream->owner = Py_NewRef(owner);
-    stream->ground = state->ground;
-    atomic_fetch_add_explicit(&state->ground->references, 1, memory_order_relaxed);
+    stream->owners = state->owners;
+    atomic_fetch_add_explicit(&state->owners->references, 1, memory_order_relaxed);
 }
 
 /* Takes `native` over. */
@@ -161,7 +161,7 @@ void stream_drop(struct stream *stream)
         return;
     native_drop(stream->native);
     if (stream->owner)
-        leave_owner(stream);
+        queue_owner(stream);
     else
         free(stream);
 }
@@ -200,7 +200,7 @@ uint64_t stream_identity(struct stream *stream)
 int stream_visit(const struct state *state, const struct stream *stream, visitproc visit, void *arg)
 {
     /* Whoever else counts it is nobody that the collector knows; another interpreter's owner is none of its things. */
-    if (stream && stream->ground == state->ground && atomic_load(&stream->references) == 1)
+    if (stream && stream->owners == state->owners && atomic_load(&stream->references) == 1)
         Py_VISIT(stream->owner);
     return 0;
 }
@@ -240,7 +240,7 @@ struct stream *stream_of_native(struct state *state, uintptr_t native, const cha
     struct stream *stream = stream_view(state, native, device, owner);
 
     Py_XDECREF(owner);
-    stream_settle(state);
+    streams_release_owners(state);
     return stream;
 }
 
@@ -253,7 +253,7 @@ struct stream *stream_create(struct state *state, const char *device,
 
     if (!native)
         return opened ? (struct stream *)PyErr_NoMemory() : NULL;
-    stream_settle(state);
+    streams_release_owners(state);
     Py_BEGIN_ALLOW_THREADS r = sluice_stream_create(opened->device, params, &native->handle);
     if (r == 0)
         r = sluice_stream_native(native->handle, &native->value);
@@ -272,7 +272,7 @@ struct stream *stream_make(struct state *state, const char *device)
 
 /* ---- joins ---- */
 
-bool stream_direct(const struct stream *stream)
+bool stream_is_usable_here(const struct stream *stream)
 {
     return stream->thread == 0 || stream->thread == this_thread();
 }
@@ -288,7 +288,7 @@ static int look_at(struct sluice_stream stream)
 
 bool stream_captures(const struct stream *stream)
 {
-    return stream_direct(stream) && look_at(stream->native->handle) == SLUICE_E_CAPTURING;
+    return stream_is_usable_here(stream) && look_at(stream->native->handle) == SLUICE_E_CAPTURING;
 }
 
 static int join_to(struct sluice_stream join, struct sluice_stream other)
@@ -315,7 +315,7 @@ int stream_join(struct sluice_stream join, const struct stream *stream)
 {
     struct sluice_stream other = stream->native->handle;
     int r =
-        stream_direct(stream) ? 0 : sluice_stream_default(stream->native->device->device, &other);
+        stream_is_usable_here(stream) ? 0 : sluice_stream_default(stream->native->device->device, &other);
 
     if (r == 0)
         r = join_to(join, other);
@@ -329,7 +329,7 @@ int stream_finish(const struct stream *stream)
     const struct native *native = stream->native;
     struct sluice_stream other = native->handle;
     struct native *now;
-    int r = stream_direct(stream) ? 0 : sluice_stream_default(native->device->device, &other);
+    int r = stream_is_usable_here(stream) ? 0 : sluice_stream_default(native->device->device, &other);
 
     if (r == 0)
         r = sluice_stream_synchronize(other);
@@ -342,9 +342,9 @@ int stream_finish(const struct stream *stream)
 
 /* ---- closing ---- */
 
-const char *stream_words(const struct stream *stream, char text[STREAM_WORDS])
+const char *stream_name(const struct stream *stream, char text[STREAM_NAME])
 {
-    snprintf(text, STREAM_WORDS, "stream 0x%llx of \"%s\"", (unsigned long long)stream->native->handle.id,
+    snprintf(text, STREAM_NAME, "stream 0x%llx of \"%s\"", (unsigned long long)stream->native->handle.id,
              stream_device(stream));
     return text;
 }
@@ -356,19 +356,19 @@ bool stream_closed(const struct stream *stream)
 
 int stream_check(const struct state *state, const struct stream *stream)
 {
-    char text[STREAM_WORDS];
+    char text[STREAM_NAME];
 
     if (!stream_closed(stream))
         return 0;
     PyErr_Format(state->stream_closed,
                  "%s was closed: work goes to a stream that is open; make another one",
-                 stream_words(stream, text));
+                 stream_name(stream, text));
     return -1;
 }
 
 int stream_close(const struct state *state, struct stream *stream)
 {
-    char text[STREAM_WORDS];
+    char text[STREAM_NAME];
     unsigned current;
 
     native_lock();
@@ -381,7 +381,7 @@ int stream_close(const struct state *state, struct stream *stream)
     raise_as(state, ERROR_E_BUSY,
              "%s is a current stream (%u times, on this thread or another): leave its `with` "
              "first, which closes it",
-             stream_words(stream, text), current);
+             stream_name(stream, text), current);
     return -1;
 }
 
@@ -419,18 +419,18 @@ bool stream_off_stack(struct stream *stream, bool own)
     return outermost;
 }
 
-bool stream_stale(const struct stream *stream)
+bool stream_was_reset(const struct stream *stream)
 {
     return native_stale(stream->native);
 }
 
-int stream_fresh(const struct state *state, const struct stream *stream)
+int stream_check_reset(const struct state *state, const struct stream *stream)
 {
-    char text[STREAM_WORDS];
+    char text[STREAM_NAME];
 
-    if (!stream_stale(stream))
+    if (!stream_was_reset(stream))
         return 0;
     PyErr_Format(state->stale_handle, "%s has ended: its device was reset; create another",
-                 stream_words(stream, text));
+                 stream_name(stream, text));
     return -1;
 }

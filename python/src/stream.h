@@ -38,15 +38,15 @@ void device_was_reset(const struct opened *device);
 /* ---- streams (stream.c; current ones: stream_current.c) ---- */
 
 /* What dropped streams have kept alive, for the interpreter that it belongs to. */
-struct ground;
+struct owner_queue;
 
 struct stream {
     _Atomic uint32_t references;
     enum sluice_stream_kind kind;
     struct native *native;
     PyObject *owner;           /* whose stream it is, kept alive; or NULL */
-    struct ground *ground;     /* if there is an owner */
-    struct stream *next;       /* in ground->dropped */
+    struct owner_queue *owners;     /* if there is an owner */
+    struct stream *next;       /* in owners->dropped */
     _Atomic uint64_t identity; /* of a borrowed one 0 until it is asked for: frames name streams often */
     uint64_t thread;           /* that named the native stream 2 */
     bool at_once;              /* its outermost `with` does not wait when it is left */
@@ -58,7 +58,7 @@ struct stream {
 };
 
 /* Any thread, with or without the GIL. The last drop ends the handle, which neither waits nor
- * breaks anybody's capture; what it kept alive in Python goes with the next call of stream_settle.
+ * breaks anybody's capture; what it kept alive in Python goes with the next call of streams_release_owners.
  */
 struct stream *stream_keep(struct stream *stream);
 void stream_drop(struct stream *stream);
@@ -82,16 +82,16 @@ struct stream *stream_of_native(struct state *state, uintptr_t native, const cha
 int stream_current(struct state *state, const char *device, struct stream **out);
 
 /* The same for work on frames: one that is stale is an exception. */
-int stream_at_work(struct state *state, const char *device, struct stream **out);
+int stream_current_usable(struct state *state, const char *device, struct stream **out);
 
 /* A new one of ours, non-blocking. */
 struct stream *stream_make(struct state *state, const char *device);
 
 /* The native stream 2 is another one on every thread, and a frame may end on any. On the thread
- * that named it, work is queued on it as on any other (stream_direct says true). Elsewhere nobody
+ * that named it, work is queued on it as on any other (stream_is_usable_here says true). Elsewhere nobody
  * can queue behind it, but behind the device's legacy default stream, which comes behind every
  * thread's: so such a stream takes part by stream_join only. */
-bool stream_direct(const struct stream *stream);
+bool stream_is_usable_here(const struct stream *stream);
 
 /* Is a graph captured on it? Not known of another thread's default stream. No GIL needed. */
 bool stream_captures(const struct stream *stream);
@@ -106,7 +106,7 @@ int stream_join(struct sluice_stream join, const struct stream *stream);
 int stream_finish(const struct stream *stream);
 
 /* Lets go of what dropped streams have kept alive in this interpreter. With the GIL. */
-void stream_settle(struct state *state);
+void streams_release_owners(struct state *state);
 
 /* For the module. */
 int streams_init(struct state *state);
@@ -125,8 +125,8 @@ struct stream *stream_create(struct state *state, const char *device,
 int stream_ordinal(const struct stream *stream); /* of its device */
 
 /* As the library's sentences have it. */
-#define STREAM_WORDS (DEVICE_NAME + 40)
-const char *stream_words(const struct stream *stream, char text[STREAM_WORDS]);
+#define STREAM_NAME (DEVICE_NAME + 40)
+const char *stream_name(const struct stream *stream, char text[STREAM_NAME]);
 
 /* What it is known by for ever: no two have the same, but all names of a device's default one. */
 uint64_t stream_identity(struct stream *stream);
@@ -138,9 +138,9 @@ int stream_visit(const struct state *state, const struct stream *stream, visitpr
 int stream_check(const struct state *state, const struct stream *stream);
 
 /* Was its device reset since? Its native stream is over then if it was ours. */
-bool stream_stale(const struct stream *stream);
+bool stream_was_reset(const struct stream *stream);
 /* -1 with StaleHandleError if so. */
-int stream_fresh(const struct state *state, const struct stream *stream);
+int stream_check_reset(const struct state *state, const struct stream *stream);
 
 /* Closes it: no new work by its name. Not while it is current on a thread: BusyError. Later: then
  * as soon as it is current nowhere any more; returns true if that is yet to come. */

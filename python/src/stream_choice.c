@@ -24,66 +24,66 @@ struct stream *lease_first(struct lease *lease)
 {
     struct stream *first;
 
-    few_lock(&lease->busy, lease->channel);
+    spin_lock(&lease->busy, lease->channel);
     first = stream_keep(lease->used[0]);
-    few_unlock(&lease->busy);
+    spin_unlock(&lease->busy);
     return first;
 }
 
 /* The one that a frame was taken for; one of ours in its place if a reset has ended it. -1 with an exception. */
 static int of_frame(struct state *state, const struct user *user, struct lease *lease,
-                    struct launch *launch)
+                    struct stream_choice *choice)
 {
-    if (launch->stream || !lease || !lease->named)
+    if (choice->stream || !lease || !lease->named)
         return 0;
-    launch->stream = lease_first(lease);
-    if (stream_stale(launch->stream)) {
-        stream_drop(launch->stream);
-        launch->stream = copy_stream(state, user->channel, user->device);
+    choice->stream = lease_first(lease);
+    if (stream_was_reset(choice->stream)) {
+        stream_drop(choice->stream);
+        choice->stream = copy_stream(state, user->channel, user->device);
     }
-    return launch->stream ? 0 : -1;
+    return choice->stream ? 0 : -1;
 }
 
 static int choose(struct state *state, const struct user *user, struct lease *frame,
-                  const struct source *sources, uint32_t count, struct launch *launch)
+                  const struct source *sources, uint32_t count, struct stream_choice *choice)
 {
-    if (stream_at_work(state, user->device, &launch->stream) < 0)
+    if (stream_current_usable(state, user->device, &choice->stream) < 0)
         return -1;
-    if (!launch->stream)
-        launch->stream = of_sources(user, sources, count);
+    if (!choice->stream)
+        choice->stream = of_sources(user, sources, count);
     for (uint32_t i = 0; i < count; i++)
-        if (of_frame(state, user, sources[i].lease, launch) < 0)
+        if (of_frame(state, user, sources[i].lease, choice) < 0)
             return -1;
-    if (!launch->stream && launch->gpu &&
-        !(launch->stream = copy_stream(state, user->channel, user->device)))
+    if (!choice->stream && choice->gpu &&
+        !(choice->stream = copy_stream(state, user->channel, user->device)))
         return -1;
-    return of_frame(state, user, frame, launch);
+    return of_frame(state, user, frame, choice);
 }
 
-int launch_choose(struct state *state, PyObject *given, const struct user *user,
+int choice_make(struct state *state, PyObject *given, const struct user *user,
                   struct lease *frame, const struct source *sources, uint32_t count,
-                  struct launch *launch)
+                  struct stream_choice *choice)
 {
-    memset(launch, 0, sizeof *launch);
-    launch->on_gpu = device_ordinal(user->device) >= 0;
+    memset(choice, 0, sizeof *choice);
+    choice->on_gpu = device_ordinal(user->device) >= 0;
     for (uint32_t i = 0; i < count; i++) {
-        launch->lasting = launch->lasting || sources[i].lasting;
-        launch->gpu = launch->gpu || sources[i].ordinal >= 0;
-        launch->host = launch->host || sources[i].ordinal < 0;
+        choice->lasting = choice->lasting || sources[i].lasting;
+        choice->gpu = choice->gpu || sources[i].ordinal >= 0;
+        choice->host = choice->host || sources[i].ordinal < 0;
     }
     if (given && given != Py_None) {
-        if (!(launch->stream = stream_of(state, given, user->device)))
+        if (!(choice->stream = stream_of(state, given, user->device)))
             return -1;
-    } else if (launch->on_gpu && choose(state, user, frame, sources, count, launch) < 0) {
+    } else if (choice->on_gpu && choose(state, user, frame, sources, count, choice) < 0) {
         return -1;
     }
-    if (!launch->on_gpu) { /* done when the call returns */
-        stream_drop(launch->stream);
-        launch->stream = NULL;
+    if (!choice->on_gpu) { /* done when the call returns */
+        stream_drop(choice->stream);
+        choice->stream = NULL;
     }
-    for (uint32_t i = 0; launch->stream && i < count; i++)
-        if (sources[i].stream && !stream_same(sources[i].stream, launch->stream))
-            launch->edges = true;
+    for (uint32_t i = 0; choice->stream && i < count; i++)
+        if (sources[i].stream && !stream_same(sources[i].stream, choice->stream))
+            choice->edges = true;
     return 0;
 }
 
@@ -103,14 +103,14 @@ int raise_copy(const struct state *state, int r)
 }
 
 /* One that a capture elsewhere has shut takes no work either. */
-int launch_on(const struct state *state, const struct stream *stream)
+int check_captures(const struct state *state, const struct stream *stream)
 {
     bool captured = stream && sluice_stream_query(stream_handle(stream)) == SLUICE_E_CAPTURING;
 
     return captured ? raise_copy(state, SLUICE_E_CAPTURING) : 0;
 }
 
-int launch_on_current(struct state *state, enum framework framework, int ordinal)
+int check_framework_captures(struct state *state, enum framework framework, int ordinal)
 {
     char made[DEVICE_NAME];
     struct stream *stream = NULL;
@@ -124,12 +124,12 @@ int launch_on_current(struct state *state, enum framework framework, int ordinal
         PyErr_Clear(); /* a GPU that only the framework can have: then nothing of ours is captured there */
         return 0;
     }
-    r = launch_on(state, stream);
+    r = check_captures(state, stream);
     stream_drop(stream);
     return r;
 }
 
-int launch_by_framework(struct state *state, enum framework framework, int ordinal, PyObject *given)
+int check_copy_captures(struct state *state, enum framework framework, int ordinal, PyObject *given)
 {
     char made[DEVICE_NAME];
     struct stream *stream = NULL;
@@ -142,19 +142,19 @@ int launch_by_framework(struct state *state, enum framework framework, int ordin
     else
         r = stream_current(state, device_numbered(ordinal, made), &stream);
     if (r == 0)
-        r = launch_on(state, stream);
+        r = check_captures(state, stream);
     stream_drop(stream);
-    return r < 0 ? -1 : launch_on_current(state, framework, ordinal);
+    return r < 0 ? -1 : check_framework_captures(state, framework, ordinal);
 }
 
-int launch_behind(const struct state *state, const struct stream *stream, const struct source *sources,
+int check_source_captures(const struct state *state, const struct stream *stream, const struct source *sources,
                   uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         struct stream *of = sources[i].stream;
         if (sources[i].lease && copy_captured(sources[i].lease, &sources[i].array))
             return raise_copy(state, SLUICE_E_CAPTURING);
-        if (of && !(stream && stream_same(of, stream)) && launch_on(state, of) < 0)
+        if (of && !(stream && stream_same(of, stream)) && check_captures(state, of) < 0)
             return -1;
     }
     return 0;
@@ -162,51 +162,51 @@ int launch_behind(const struct state *state, const struct stream *stream, const 
 
 /* ---- before and behind ---- */
 
-int launch_before(struct state *state, const struct launch *launch, const struct source *sources,
+int choice_wait_for_sources(struct state *state, const struct stream_choice *choice, const struct source *sources,
                   uint32_t count)
 {
     int r = 0;
 
-    if (!launch->stream)
+    if (!choice->stream)
         return 0;
     for (uint32_t i = 0; i < count && r == 0; i++) {
         struct stream *of = sources[i].stream;
         if (sources[i].lease)
-            r = copy_behind(sources[i].lease, &sources[i].array, launch->stream);
-        else if (of && !stream_same(of, launch->stream))
-            r = stream_join(stream_handle(launch->stream), of); /* not into a graph */
+            r = copy_behind(sources[i].lease, &sources[i].array, choice->stream);
+        else if (of && !stream_same(of, choice->stream))
+            r = stream_join(stream_handle(choice->stream), of); /* not into a graph */
     }
     return r == 0 ? 0 : raise_copy(state, r);
 }
 
-void launch_used(const struct launch *launch, struct lease *lease)
+void choice_hold_frame(const struct stream_choice *choice, struct lease *lease)
 {
-    if (!lease || !launch->stream || lease_use(lease, stream_keep(launch->stream)) == 0)
+    if (!lease || !choice->stream || lease_use(lease, stream_keep(choice->stream)) == 0)
         return;
     PyErr_Clear(); /* no memory: then it may end when it likes */
-    Py_BEGIN_ALLOW_THREADS(void) sluice_stream_synchronize(stream_handle(launch->stream));
+    Py_BEGIN_ALLOW_THREADS(void) sluice_stream_synchronize(stream_handle(choice->stream));
     Py_END_ALLOW_THREADS
 }
 
-int launch_after(const struct launch *launch, const struct source *sources, uint32_t count)
+int choice_hold_sources(const struct stream_choice *choice, const struct source *sources, uint32_t count)
 {
     int r = 0;
 
-    for (uint32_t i = 0; launch->edges && i < count && r == 0; i++) {
+    for (uint32_t i = 0; choice->edges && i < count && r == 0; i++) {
         struct stream *to = sources[i].stream;
-        if (to && !stream_same(to, launch->stream))
-            r = sluice_stream_wait_stream(stream_handle(to), stream_handle(launch->stream));
+        if (to && !stream_same(to, choice->stream))
+            r = sluice_stream_wait_stream(stream_handle(to), stream_handle(choice->stream));
     }
     return r;
 }
 
-struct sluice_stream launch_handle(const struct launch *launch)
+struct sluice_stream choice_handle(const struct stream_choice *choice)
 {
-    return launch->stream ? stream_handle(launch->stream) : SLUICE_ON_CPU;
+    return choice->stream ? stream_handle(choice->stream) : SLUICE_ON_CPU;
 }
 
-void launch_end(struct launch *launch)
+void choice_drop(struct stream_choice *choice)
 {
-    stream_drop(launch->stream);
-    launch->stream = NULL;
+    stream_drop(choice->stream);
+    choice->stream = NULL;
 }

@@ -61,14 +61,14 @@ int stream_push(const struct state *state, struct stream *stream, bool own)
 int stream_pop(const struct state *state, struct stream *stream, bool own)
 {
     unsigned at = stack.depth;
-    char text[STREAM_WORDS];
+    char text[STREAM_NAME];
 
     while (at > 0 && stack.at[at - 1] != stream)
         at--;
     if (at == 0) {
         raise_as(state, ERROR_E_INVALID,
                  "%s is not current on this thread: it is left on the thread that entered it",
-                 stream_words(stream, text));
+                 stream_name(stream, text));
         return -1;
     }
     stack.depth--;
@@ -96,11 +96,11 @@ int stream_current(struct state *state, const char *device, struct stream **out)
     return 0;
 }
 
-int stream_at_work(struct state *state, const char *device, struct stream **out)
+int stream_current_usable(struct state *state, const char *device, struct stream **out)
 {
     if (stream_current(state, device, out) < 0)
         return -1;
-    if (!*out || stream_fresh(state, *out) == 0)
+    if (!*out || stream_check_reset(state, *out) == 0)
         return 0;
     stream_drop(*out);
     *out = NULL;

@@ -162,7 +162,7 @@ static struct stream *of_foreign(struct state *state, PyObject *object, const ch
 
 struct stream *stream_of_any(struct state *state, PyObject *object, const char *device)
 {
-    stream_settle(state);
+    streams_release_owners(state);
     if (Py_TYPE(object) == state->stream)
         return stream_object_use(object);
     return of_foreign(state, object, device);

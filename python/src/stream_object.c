@@ -78,8 +78,8 @@ static void dealloc(PyObject *self)
 
     PyObject_GC_UnTrack(self);
     stream_drop(object->stream);
-    if (state && state->ground)
-        stream_settle(state);
+    if (state && state->owners)
+        streams_release_owners(state);
     PyObject_GC_Del(self);
     Py_DECREF(type);
 }
@@ -115,11 +115,11 @@ struct stream *stream_object_use(PyObject *self)
 
     if (!stream)
         return NULL;
-    if (!stream_direct(stream))
+    if (!stream_is_usable_here(stream))
         raise_as(object->state, ERROR_E_INVALID,
                  "%R is another thread's default stream, which this thread cannot use: name this thread's, or make a stream",
                  self);
-    else if (stream_fresh(object->state, stream) == 0)
+    else if (stream_check_reset(object->state, stream) == 0)
         return stream;
     stream_drop(stream);
     return NULL;
@@ -259,7 +259,7 @@ static PyObject *same_native(PyObject *self, PyObject *other)
     if (stream)
         others = Py_TYPE(other) == state->stream ? keep_open((struct stream_object *)other)
                                                  : stream_of_any(state, other, object->device);
-    if (others && stream_fresh(state, stream) == 0 && stream_fresh(state, others) == 0)
+    if (others && stream_check_reset(state, stream) == 0 && stream_check_reset(state, others) == 0)
         same = PyBool_FromLong(stream_same(stream, others));
     stream_drop(others);
     stream_drop(stream);
@@ -311,7 +311,7 @@ static PyObject *close_stream(PyObject *self, PyObject *later)
     stream_drop(stream);
     if (!open)
         let_go(object);
-    stream_settle(object->state);
+    streams_release_owners(object->state);
     return PyBool_FromLong(open);
 }
 
@@ -350,7 +350,7 @@ static PyObject *pop(PyObject *self, PyObject *own)
 static PyObject *state_now(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct stream *stream = keep((struct stream_object *)self);
-    int now = !stream || stream_closed(stream) ? 1 : stream_stale(stream) ? 2 : 0;
+    int now = !stream || stream_closed(stream) ? 1 : stream_was_reset(stream) ? 2 : 0;
 
     stream_drop(stream);
     return PyLong_FromLong(now);
@@ -429,7 +429,7 @@ static PyObject *of_device(PyObject *module, PyObject *name, bool reset)
 
     if (!opened)
         return NULL;
-    stream_settle(state);
+    streams_release_owners(state);
     Py_BEGIN_ALLOW_THREADS native_forget(opened, false);
     r = reset ? sluice_device_reset(opened->device) : sluice_device_synchronize(opened->device);
     Py_END_ALLOW_THREADS PyObject *none = r == 0 ? Py_NewRef(Py_None) : raise_result(state, r);

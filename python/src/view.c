@@ -81,7 +81,7 @@ static PyObject *look_up(struct views *views, const struct lease *lease,
     PyObject *made = NULL;
     struct view *view;
 
-    few_lock(&views->busy, lease->channel);
+    spin_lock(&views->busy, lease->channel);
     if (!slot && is_of(views, lease))
         slot = views->slots[lease->frame.slot];
     if ((view = find(slot, a, framework)) && is_same(&view->a, a)) {
@@ -89,7 +89,7 @@ static PyObject *look_up(struct views *views, const struct lease *lease,
         if (kept && !*kept)
             *kept = keep(slot);
     }
-    few_unlock(&views->busy);
+    spin_unlock(&views->busy);
     return made;
 }
 
@@ -159,7 +159,7 @@ static void put(struct views *views, const struct lease *lease, const struct slu
     PyObject *before = NULL;
     struct view *view;
 
-    few_lock(&views->busy, lease->channel);
+    spin_lock(&views->busy, lease->channel);
     slot = place(views, lease, kept, old);
     if ((view = find(slot, a, framework))) {
         before = view->made;
@@ -172,7 +172,7 @@ static void put(struct views *views, const struct lease *lease, const struct slu
         view->a = *a;
         view->made = Py_NewRef(made);
     }
-    few_unlock(&views->busy);
+    spin_unlock(&views->busy);
     Py_XDECREF(before);
     drop(old);
 }
@@ -218,7 +218,7 @@ PyObject *view_made(struct state *state, struct lease *lease, const struct sluic
         return made;
     if (pin(state, lease, &pinned) < 0)
         return NULL;
-    made = take_form(state, lease, a, framework, &pinned);
+    made = export_as(state, lease, a, framework, &pinned);
     (void)sluice_pin_drop(&pinned);
     if (made && views)
         put(views, lease, a, framework, made, kept);
@@ -228,7 +228,7 @@ PyObject *view_made(struct state *state, struct lease *lease, const struct sluic
 PyObject *view_of(struct state *state, struct lease *lease, const struct sluice_array *a,
                   enum framework framework, struct slot_views **kept)
 {
-    return take_by(state, lease, framework) == 0 ? view_made(state, lease, a, framework, kept)
+    return export_to(state, lease, framework) == 0 ? view_made(state, lease, a, framework, kept)
                                                  : NULL;
 }
 
@@ -239,10 +239,10 @@ void views_clear(struct channel *channel)
 
     if (!views)
         return;
-    few_lock(&views->busy, channel);
+    spin_lock(&views->busy, channel);
     memcpy(old, views->slots, sizeof views->slots);
     memset(views->slots, 0, sizeof views->slots);
-    few_unlock(&views->busy);
+    spin_unlock(&views->busy);
     drop(old);
 }
 

@@ -78,7 +78,7 @@ static int name_stream(struct writer *writer, struct lease *lease, PyObject *giv
 
     if (!given && !lease->device)
         return 0;
-    if (take_stream(writer->state, device_text(lease->device), given, &stream) < 0)
+    if (export_stream(writer->state, device_text(lease->device), given, &stream) < 0)
         return -1;
     return stream ? lease_use_named(lease, stream) : 0;
 }
@@ -209,7 +209,7 @@ static void writer_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
 
     if (((struct writer *)self)->channel) {
-        channel_let_go(((struct writer *)self)->channel);
+        channel_object_closed(((struct writer *)self)->channel);
         views_clear(((struct writer *)self)->channel);
     }
     writer_drop_kept((struct writer *)self);
@@ -360,7 +360,7 @@ static PyType_Slot slots[] = {
       "pitch_align    bytes that rows of images are aligned to\n"
       "uids, gids     other users and groups that may read; needs SLUICE_DIR\n"
       "graph          send() of the same few arrays, on a GPU, as graphs of the driver's: one "
-      "launch each; False: call by call\n"
+      "choice each; False: call by call\n"
       "cipd           for a channel \"cipd:NAME\": a mapping with the names of C's struct sluice_cipd_writer_params; "
       "docs/cuda-link.md\n\n"
       "Raises ExistsError (a FileExistsError) if a live writer has the name, FormatError, "

@@ -121,7 +121,7 @@ static bool enter_slot(const struct frame *frame, const struct lease *lease)
 
     if (channel_enter(frame->state, channel) < 0)
         return false;
-    if (channel->writer && lease_goes_on(lease))
+    if (channel->writer && lease_is_open(lease))
         return true;
     if (!channel->writer)
         raise_as(frame->state, ERROR_E_CLOSED, CLOSED, channel->name);

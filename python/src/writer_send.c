@@ -13,9 +13,9 @@
 
 #define PATIENCE (10 * SLUICE_S) /* with what copies read, at the end of the writer */
 
-struct parcel {
+struct send {
     struct user user;
-    struct launch launch;
+    struct stream_choice choice;
     struct source sources[SLUICE_MAX_ARRAYS];
     struct sluice_array arrays[SLUICE_MAX_ARRAYS];
     uint32_t count;
@@ -34,27 +34,27 @@ static int set_name(struct writer *writer, struct sluice_array *array, PyObject 
     return -1;
 }
 
-static int add_source(struct writer *writer, struct parcel *parcel, PyObject *name,
+static int add_source(struct writer *writer, struct send *send, PyObject *name,
                       PyObject *object)
 {
-    struct source *source = &parcel->sources[parcel->count];
+    struct source *source = &send->sources[send->count];
 
-    if (source_open(writer->state, object, &parcel->user, source) < 0)
+    if (source_open(writer->state, object, &send->user, source) < 0)
         return -1;
-    parcel->arrays[parcel->count] = source->array;
-    parcel->count++;
-    return name ? set_name(writer, &parcel->arrays[parcel->count - 1], name) : 0;
+    send->arrays[send->count] = source->array;
+    send->count++;
+    return name ? set_name(writer, &send->arrays[send->count - 1], name) : 0;
 }
 
 /* All arrays of a frame that a reader holds. */
-static int add_frame(struct writer *writer, struct parcel *parcel, PyObject *frame)
+static int add_frame(struct writer *writer, struct send *send, PyObject *frame)
 {
     PyObject *names = frame_keys(frame, NULL);
     Py_ssize_t count = names ? PyTuple_Size(names) : -1;
 
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *name = PyTuple_GetItem(names, i), *array = frame_subscript(frame, name);
-        if (!array || add_source(writer, parcel, count > 1 ? name : NULL, array) < 0)
+        if (!array || add_source(writer, send, count > 1 ? name : NULL, array) < 0)
             count = -1;
         Py_XDECREF(array);
     }
@@ -70,12 +70,12 @@ static bool holds_arrays(struct writer *writer, PyObject *object)
     return (framework == FRAMEWORK_NONE || framework == FRAMEWORK_OTHER) && is_mapping(object);
 }
 
-static int open_parcel(struct writer *writer, PyObject *object, struct parcel *parcel)
+static int open_send(struct writer *writer, PyObject *object, struct send *send)
 {
     if (Py_IS_TYPE(object, writer->state->frame))
-        return add_frame(writer, parcel, object);
+        return add_frame(writer, send, object);
     if (!holds_arrays(writer, object))
-        return add_source(writer, parcel, NULL, object);
+        return add_source(writer, send, NULL, object);
     PyObject *items = PyMapping_Items(object);
     Py_ssize_t count = items ? PyList_Size(items) : -1;
     if (count > SLUICE_MAX_ARRAYS) {
@@ -86,7 +86,7 @@ static int open_parcel(struct writer *writer, PyObject *object, struct parcel *p
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *name, *array;
         if (mapping_item(items, i, &name, &array) < 0 ||
-            add_source(writer, parcel, name, array) < 0)
+            add_source(writer, send, name, array) < 0)
             count = -1;
     }
     Py_XDECREF(items);
@@ -95,58 +95,58 @@ static int open_parcel(struct writer *writer, PyObject *object, struct parcel *p
 
 /* ---- before it is sent ---- */
 
-static int choose(struct writer *writer, struct parcel *parcel, PyObject *given)
+static int choose(struct writer *writer, struct send *send, PyObject *given)
 {
-    return launch_choose(writer->state, given, &parcel->user, NULL, parcel->sources, parcel->count, &parcel->launch);
+    return choice_make(writer->state, given, &send->user, NULL, send->sources, send->count, &send->choice);
 }
 
 /* May frameworks copy those that are theirs to copy? Asked once all are known, before one is copied. */
-static int may_copy(struct writer *writer, struct parcel *parcel)
+static int may_copy(struct writer *writer, struct send *send)
 {
     struct state *state = writer->state;
 
-    if (launch_on(state, parcel->launch.stream) < 0 ||
-        launch_behind(state, parcel->launch.stream, parcel->sources, parcel->count) < 0)
+    if (check_captures(state, send->choice.stream) < 0 ||
+        check_source_captures(state, send->choice.stream, send->sources, send->count) < 0)
         return -1;
-    for (uint32_t i = 0; i < parcel->count; i++) {
-        const struct source *source = &parcel->sources[i];
-        if (source->odd && launch_by_framework(state, source->framework, source->ordinal, NULL) < 0)
+    for (uint32_t i = 0; i < send->count; i++) {
+        const struct source *source = &send->sources[i];
+        if (source->odd && check_copy_captures(state, source->framework, source->ordinal, NULL) < 0)
             return -1;
     }
     return 0;
 }
 
-static int make_plain(struct writer *writer, struct parcel *parcel, uint32_t i)
+static int make_plain(struct writer *writer, struct send *send, uint32_t i)
 {
-    struct source *source = &parcel->sources[i];
+    struct source *source = &send->sources[i];
     char name[SLUICE_ARRAY_NAME];
 
-    if (source_make_plain(writer->state, &parcel->user, source) < 0)
+    if (source_make_plain(writer->state, &send->user, source) < 0)
         return -1;
-    memcpy(name, parcel->arrays[i].name, sizeof name);
-    parcel->arrays[i] = source->array;
-    memcpy(parcel->arrays[i].name, name, sizeof name);
+    memcpy(name, send->arrays[i].name, sizeof name);
+    send->arrays[i] = source->array;
+    memcpy(send->arrays[i].name, name, sizeof name);
     return 0;
 }
 
 /* On which stream, and everything such that the library can copy it. */
-static int prepare(struct writer *writer, struct parcel *parcel, PyObject *given)
+static int prepare(struct writer *writer, struct send *send, PyObject *given)
 {
     bool odd = false;
 
-    if (choose(writer, parcel, given) < 0)
+    if (choose(writer, send, given) < 0)
         return -1;
-    for (uint32_t i = 0; i < parcel->count; i++)
-        odd = odd || parcel->sources[i].odd;
+    for (uint32_t i = 0; i < send->count; i++)
+        odd = odd || send->sources[i].odd;
     if (!odd)
         return 0;
-    if (may_copy(writer, parcel) < 0)
+    if (may_copy(writer, send) < 0)
         return -1;
-    launch_end(&parcel->launch);
-    for (uint32_t i = 0; i < parcel->count; i++)
-        if (parcel->sources[i].odd && make_plain(writer, parcel, i) < 0)
+    choice_drop(&send->choice);
+    for (uint32_t i = 0; i < send->count; i++)
+        if (send->sources[i].odd && make_plain(writer, send, i) < 0)
             return -1;
-    return choose(writer, parcel, given);
+    return choose(writer, send, given);
 }
 
 static int check_pixel_format(struct writer *writer, struct channel *channel,
@@ -235,12 +235,12 @@ static struct kept *take_done(struct writer *writer)
 
 /* With the channel entered; makes no object. Whose memory is a buffer's is done with it when send()
  * returns, unless that is `early`. */
-static void keep(struct writer *writer, struct parcel *parcel, struct kept *kept,
+static void keep(struct writer *writer, struct send *send, struct kept *kept,
                  struct sluice_ticket ticket, bool early)
 {
     kept->ticket = ticket;
-    for (uint32_t i = 0; i < parcel->count; i++) {
-        const struct source *source = &parcel->sources[i];
+    for (uint32_t i = 0; i < send->count; i++) {
+        const struct source *source = &send->sources[i];
         PyObject *object = source->keeper ? source->keeper : early ? source->buffer.obj : NULL;
         if (object)
             kept->objects[kept->count++] = Py_NewRef(object);
@@ -271,11 +271,11 @@ static int wait_until_read(struct writer *writer, struct sluice_ticket ticket)
 }
 
 /* Queues what comes before, the copies, and what comes behind. With the channel entered. */
-static int send_on_gpu(struct writer *writer, struct parcel *parcel, struct sluice_frame *header)
+static int send_on_gpu(struct writer *writer, struct send *send, struct sluice_frame *header)
 {
-    struct launch *launch = &parcel->launch;
-    bool lasting = launch->lasting, asks = launch->host || lasting || launch->edges;
-    bool waits = launch->host; /* pinned memory is read when the GPU comes to it */
+    struct stream_choice *choice = &send->choice;
+    bool lasting = choice->lasting, asks = choice->host || lasting || choice->edges;
+    bool waits = choice->host; /* pinned memory is read when the GPU comes to it */
     struct kept *kept = asks ? calloc(1, sizeof *kept) : NULL;
     struct sluice_ticket ticket = { 0 };
     int r, waited = 0;
@@ -285,47 +285,47 @@ static int send_on_gpu(struct writer *writer, struct parcel *parcel, struct slui
         return SLUICE_E_NO_MEMORY;
     }
     /* one is refused with nothing queued, in any case */
-    if ((parcel->count > 1 && launch_behind(writer->state, launch->stream, parcel->sources, parcel->count) < 0) ||
-        launch_before(writer->state, launch, parcel->sources, parcel->count) < 0) {
+    if ((send->count > 1 && check_source_captures(writer->state, choice->stream, send->sources, send->count) < 0) ||
+        choice_wait_for_sources(writer->state, choice, send->sources, send->count) < 0) {
         free(kept);
         return SLUICE_E_CAPTURING;
     }
     Py_BEGIN_ALLOW_THREADS r =
-        sluice_writer_send_frame(writer->channel->writer, header, parcel->arrays, parcel->count,
-                                 launch_handle(launch), asks ? &ticket : NULL);
-    if (r == 0 && launch_after(launch, parcel->sources, parcel->count) != 0)
+        sluice_writer_send_frame(writer->channel->writer, header, send->arrays, send->count,
+                                 choice_handle(choice), asks ? &ticket : NULL);
+    if (r == 0 && choice_hold_sources(choice, send->sources, send->count) != 0)
         waits = true;
     if (r == 0 && waits)
         waited = sluice_ticket_wait(ticket, SLICE);
-    Py_END_ALLOW_THREADS for (uint32_t i = 0; r == 0 && i < parcel->count; i++)
-        launch_used(launch, parcel->sources[i].lease);
+    Py_END_ALLOW_THREADS for (uint32_t i = 0; r == 0 && i < send->count; i++)
+        choice_hold_frame(choice, send->sources[i].lease);
     if (waited == SLUICE_TIMEOUT)
         waited = wait_until_read(writer, ticket);
     if (r == 0 && (lasting || waited == SLUICE_TIMEOUT))
-        keep(writer, parcel, kept, ticket, waited == SLUICE_TIMEOUT);
+        keep(writer, send, kept, ticket, waited == SLUICE_TIMEOUT);
     else
         free(kept);
     return r == 0 ? waited : r;
 }
 
-static int send_on_host(struct writer *writer, struct parcel *parcel, struct sluice_frame *header)
+static int send_on_host(struct writer *writer, struct send *send, struct sluice_frame *header)
 {
     sluice_writer *to = writer->channel->writer;
     uint64_t bytes = 0;
     int r;
 
-    for (uint32_t i = 0; i < parcel->count; i++)
-        bytes += parcel->arrays[i].nbytes;
+    for (uint32_t i = 0; i < send->count; i++)
+        bytes += send->arrays[i].nbytes;
     if (bytes <= SMALL && writer->wait_ns == 0)
-        return sluice_writer_send_frame(to, header, parcel->arrays, parcel->count, SLUICE_ON_CPU,
+        return sluice_writer_send_frame(to, header, send->arrays, send->count, SLUICE_ON_CPU,
                                         NULL);
     Py_BEGIN_ALLOW_THREADS r =
-        sluice_writer_send_frame(to, header, parcel->arrays, parcel->count, SLUICE_ON_CPU, NULL);
+        sluice_writer_send_frame(to, header, send->arrays, send->count, SLUICE_ON_CPU, NULL);
     Py_END_ALLOW_THREADS return r;
 }
 
 /* May end with an exception. */
-static int send_parcel(struct writer *writer, struct parcel *parcel, struct sluice_frame *header,
+static int send_arrays(struct writer *writer, struct send *send, struct sluice_frame *header,
                        const char *pixel_format)
 {
     struct channel *channel;
@@ -342,8 +342,8 @@ static int send_parcel(struct writer *writer, struct parcel *parcel, struct slui
     if (r == SLUICE_NO_SLOT)
         r = give_up(channel, header);
     if (r == 0 && (!pixel_format || check_pixel_format(writer, channel, pixel_format) == 0)) {
-        r = parcel->launch.on_gpu ? send_on_gpu(writer, parcel, header)
-                                  : send_on_host(writer, parcel, header);
+        r = send->choice.on_gpu ? send_on_gpu(writer, send, header)
+                                  : send_on_host(writer, send, header);
         if (r == 0 && writer->kept) /* else the library's sentence is still to be read */
             done = take_done(writer);
     }
@@ -365,7 +365,7 @@ PyObject *writer_send(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     PyObject *values[6];
     char meta[SLUICE_MAX_META];
     struct sluice_frame header = { .meta = meta };
-    struct parcel parcel; /* large: only what is used is filled in */
+    struct send send; /* large: only what is used is filled in */
     const char *pixel_format = NULL;
     int r = 0;
 
@@ -378,16 +378,16 @@ PyObject *writer_send(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     if (values[4] && values[4] != Py_None &&
         !(pixel_format = PyUnicode_AsUTF8AndSize(values[4], NULL)))
         return NULL;
-    parcel.count = 0;
-    parcel.launch = (struct launch){ .stream = NULL };
-    parcel.user = (struct user){ writer->channel, device_text(writer->channel->device), false };
+    send.count = 0;
+    send.choice = (struct stream_choice){ .stream = NULL };
+    send.user = (struct user){ writer->channel, device_text(writer->channel->device), false };
     if (header_fill(writer->state, &header, values[1], values[2], values[3]) == 0 &&
-        open_parcel(writer, values[0], &parcel) == 0 &&
-        prepare(writer, &parcel, values[5]) == 0)
-        r = send_parcel(writer, &parcel, &header, pixel_format);
-    launch_end(&parcel.launch);
-    for (uint32_t i = 0; i < parcel.count; i++)
-        source_close(&parcel.sources[i]);
+        open_send(writer, values[0], &send) == 0 &&
+        prepare(writer, &send, values[5]) == 0)
+        r = send_arrays(writer, &send, &header, pixel_format);
+    choice_drop(&send.choice);
+    for (uint32_t i = 0; i < send.count; i++)
+        source_close(&send.sources[i]);
     if (PyErr_Occurred())
         return NULL;
     return r == 0 ? PyLong_FromUnsignedLongLong(header.sequence) : raise_result(writer->state, r);
