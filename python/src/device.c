@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The process's devices: opened when they are first named, kept for ever, as the driver keeps its
- * contexts. No Python objects are here: all interpreters share them.
+ * The process's devices, opened when they are first named and kept for ever, as the driver keeps its contexts. All interpreters
+ * share them.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 
 #define MOST 64
 
-/* A name, which may be a UUID, and the device behind it. Entries are filled in before they are
- * counted and never change, so finding one takes no lock. */
+/* A name, which may be a UUID, and its device. Entries are filled in before they are counted and never change, so that a
+ * look-up takes no lock. */
 struct alias {
     char name[DEVICE_NAME];
     const struct opened *is;
@@ -55,8 +55,7 @@ static bool has_uuid(uint32_t index, const char *uuid)
             strcmp(report.uuid + 4, uuid) == 0); /* without GPU- or MIG- */
 }
 
-/* The name that all names of one device have in common. False: it is none of these; the library
- * then says what it is. */
+/* The name and ordinal by which we know it. False if it is no device that we can name: the library has a message for it. */
 static bool common_name(const char *name, struct opened *out)
 {
     uint32_t count = 0, i = 0;
@@ -98,7 +97,7 @@ static int open_locked(const char *name, const struct opened **out)
     if ((*out = find(name)))
         return 0;
     if (!common_name(name, &made)) {
-        r = sluice_device_open(&made.device, name); /* says what is wrong with it */
+        r = sluice_device_open(&made.device, name); /* fails with a message */
         (void)sluice_device_close(&made.device);
         return r != 0 ? r : SLUICE_E_UNSUPPORTED;
     }
@@ -155,25 +154,15 @@ void device_was_reset(const struct opened *device)
     atomic_fetch_add(&all[device - all].resets, 1);
 }
 
-int device_of(struct state *state, const char *name, struct sluice_device *out)
-{
-    const struct opened *found = device_open(state, name);
-
-    if (!found)
-        return -1;
-    *out = found->device;
-    return 0;
-}
-
-const char *device_numbered(int ordinal, char made[DEVICE_NAME])
+const char *device_numbered(int ordinal, char buffer[DEVICE_NAME])
 {
     unsigned n = atomic_load_explicit(&alias_count, memory_order_acquire);
 
     for (unsigned i = 0; i < n; i++)
         if (aliases[i].is->ordinal == ordinal && ordinal >= 0)
             return aliases[i].is->name;
-    snprintf(made, DEVICE_NAME, "cuda:%d", ordinal);
-    return made;
+    snprintf(buffer, DEVICE_NAME, "cuda:%d", ordinal);
+    return buffer;
 }
 
 int device_ordinal(const char *name)

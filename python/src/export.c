@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames on a GPU, as frameworks take them.
+ * Frames on a GPU as arrays of frameworks.
  */
 #include "export.h"
 
@@ -8,7 +8,7 @@
 
 static PyObject *from_dlpack(struct state *state, enum framework framework);
 
-/* ---- on which stream ---- */
+/* ---- the stream ---- */
 
 int export_stream(struct state *state, const char *device, PyObject *given, struct stream **out)
 {
@@ -26,8 +26,7 @@ int export_stream(struct state *state, const char *device, PyObject *given, stru
     return 0;
 }
 
-/* Is there something to wait for before the frame is used on another stream? Its writer's work, or
- * what this program may have queued to write it. */
+/* Must another stream wait before it uses the frame? For the writer's work, or for what this program may have queued to write it. */
 static bool has_work(const struct lease *lease)
 {
     return lease->used_count > 0 &&
@@ -38,9 +37,8 @@ static int raise_wait(struct state *state, const struct lease *lease, int r)
 {
     if (r == SLUICE_E_CAPTURING)
         raise_as(state, ERROR_E_CAPTURING,
-                 "channel '%s': this frame is worked on by another stream, and one of the two is "
-                 "capturing a graph, so neither can wait for the other: take the array before the "
-                 "capture begins",
+                 "channel '%s': another stream works on this frame, and one of the two is capturing a graph, so neither can wait "
+                 "for the other: take the array before the capture begins",
                  lease->channel->name);
     else
         raise_result(state, r);
@@ -75,11 +73,11 @@ int export_to(struct state *state, struct lease *lease, enum framework framework
     struct stream *stream = NULL;
     uintptr_t native = 0;
 
-    if (framework == FRAMEWORK_TORCH) { /* 0: it works on no GPU yet, so on the default stream */
+    if (framework == FRAMEWORK_TORCH) { /* 0, the default stream, while it uses no GPU yet */
         int told = framework_stream(state, framework, lease->device->ordinal, &native);
         return told < 0 ? -1 : export_on(state, lease, native);
     }
-    if (!from_dlpack(state, framework) || /* if it is not there, its streams are not what is missing */
+    if (!from_dlpack(state, framework) || /* an absent framework is the better message */
         framework_current(state, framework, lease->device->name, &stream) < 0)
         return -1;
     return stream ? use(state, lease, stream) : export_unnamed(state, lease);
@@ -106,9 +104,8 @@ int export_unnamed(struct state *state, struct lease *lease)
     if (found)
         return 0;
     raise_as(state, ERROR_E_INVALID,
-             "channel '%s': who takes this frame does not say on which stream it will use it, so "
-             "its slot could be written again too soon: give next(stream=...) or "
-             "frame(stream=...), or enter one: with sluice.Stream(\"%s\")",
+             "channel '%s': the consumer did not pass a stream, so the slot could be written again while it still uses the frame: "
+             "give next(stream=...) or frame(stream=...), or enter a stream: with sluice.Stream(\"%s\")",
              lease->channel->name, lease->device->name);
     return -1;
 }
@@ -125,9 +122,9 @@ int lease_used_on(struct state *state, struct lease *lease, PyObject *given)
     return 0;
 }
 
-/* ---- in which form ---- */
+/* ---- the form ---- */
 
-/* A capsule in the clothes of an array: what from_dlpack() of CuPy and JAX takes. */
+/* An array that has nothing but a capsule: from_dlpack() of CuPy and JAX takes no bare one. */
 struct capsule_holder {
     PyObject_HEAD PyObject *capsule;
     int ordinal;
@@ -178,7 +175,7 @@ int export_init(PyObject *module, struct state *state)
     return state->capsule_holder ? 0 : -1;
 }
 
-/* The function of a framework that takes arrays by DLPack, kept. Borrowed. */
+/* A framework's from_dlpack(), kept. Borrowed. */
 static PyObject *from_dlpack(struct state *state, enum framework framework)
 {
     static const char *const packages[] = {
@@ -281,8 +278,7 @@ PyObject *export_first(struct state *state, struct lease *lease, const struct sl
     return copy ? copy_of(state, made, framework) : made;
 }
 
-/* A lease of its own, which is on no frame; a tensor that looks like one of a slot, and keeps
- * nothing. */
+/* With a lease of no frame, and a tensor of the last frame's memory that keeps nothing. */
 void export_warm_up(struct state *state, struct channel *channel)
 {
     static const int64_t shape[] = { 1, 1, 1 };
@@ -328,7 +324,7 @@ PyObject *export_array(struct array *array, enum framework framework, bool copy)
 
 /* ---- the CUDA array interface ---- */
 
-/* The stream that a consumer has to wait for: None if the frame is ready. */
+/* The stream that a consumer must wait for; None if the frame is ready. */
 static PyObject *interface_stream(struct state *state, struct lease *lease)
 {
     uintptr_t native = 0;

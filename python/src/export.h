@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames on a GPU, as frameworks take them: on which stream, and in which form.
+ * Frames on a GPU as arrays of frameworks: on which stream, and in which form.
  */
 #ifndef SLUICE_PYTHON_EXPORT_H
 #define SLUICE_PYTHON_EXPORT_H
@@ -24,37 +24,35 @@
     "'s current stream: the frame's end comes behind that; " \
     "tell of further streams\nby used_on()."
 
-/* Where a frame will be used: `given` to a call, else the thread's current Sluice stream of that
- * device, else *out is NULL, as it is on "host". `device` NULL: any. -1 with an exception. */
+/* The stream on which a frame will be used: `given` to a call, else the thread's current Sluice stream of that device, else NULL
+ * in *out, as always on "host". `device` NULL: any. -1 with an exception. */
 int export_stream(struct state *state, const char *device, PyObject *given, struct stream **out);
 
-/* Work on this native stream (1: the default one) will use the frame. It waits there if the frame
- * is not ready, or work on another stream may still write it. -1 with an exception. */
+/* Work on this native stream (1: the default one) will use the frame. The stream waits if the frame is not ready, or if work on
+ * another stream may still write it. -1 with an exception. */
 int export_on(struct state *state, struct lease *lease, uintptr_t native);
 
-/* Work on a framework's current stream will. */
+/* The same for a framework's current stream. */
 int export_to(struct state *state, struct lease *lease, enum framework framework);
 
-/* Somebody takes it who does not say on which stream: the one that the program named, else those
- * that the frameworks of the process work on now; an exception if there is none. */
+/* The same for a consumer that passes no stream: the one that the program named, else the current ones of the frameworks that
+ * the process uses; an exception if there is none. */
 int export_unnamed(struct state *state, struct lease *lease);
 
-/* frame.used_on(*streams) */
+/* frame.used_on() of one stream */
 int lease_used_on(struct state *state, struct lease *lease, PyObject *stream);
 
-/* An array in a framework's form, in place. The caller has told the stream. `pin` as
- * dlpack_capsule. */
-PyObject *export_as(struct state *state, struct lease *lease, const struct sluice_array *a,
-                    enum framework framework, sluice_pin **pin);
+/* The array in a framework's form, without a copy. Its stream is known to the lease. `pin` as dlpack_capsule. */
+PyObject *export_as(struct state *state, struct lease *lease, const struct sluice_array *a, enum framework framework,
+                    sluice_pin **pin);
 
 /* frame.torch() and the like. */
 PyObject *export_array(struct array *array, enum framework framework, bool copy);
-PyObject *export_first(struct state *state, struct lease *lease, const struct sluice_array *a,
-                     enum framework framework, bool copy);
+PyObject *export_first(struct state *state, struct lease *lease, const struct sluice_array *a, enum framework framework, bool copy);
 
-/* Makes a tensor that nobody gets, as the frame that a reader waits for will be taken: afterwards
- * what that takes is in the CPU's caches, from which the program's own work has driven it. For a
- * reader whose last frame on a GPU PyTorch has taken, else it does nothing. Raises nothing. */
+/* Makes and drops a tensor as the next frame's will be, while a reader waits for it: then code and data are in the CPU's caches,
+ * from which the program's own work has evicted them. Does nothing unless the reader's last frame on a GPU became a tensor of
+ * PyTorch. Raises nothing. */
 void export_warm_up(struct state *state, struct channel *channel);
 
 /* The CUDA array interface, version 3. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Channels and leases: counted, and ended by whoever is last.
+ * Channels and leases: counts, and their ends.
  */
 #include "lease.h"
 
@@ -19,7 +19,7 @@ void spin_lock(_Atomic bool *busy, const struct channel *channel)
     for (unsigned turn = 1; atomic_exchange_explicit(busy, true, memory_order_acquire); turn++) {
         if (turn % 1024)
             continue;
-        if (channel->process != (long)getpid()) /* whoever has it stayed in the parent */
+        if (channel->process != (long)getpid()) /* its holder stayed in the parent */
             return;
         (void)sched_yield();
     }
@@ -52,13 +52,13 @@ struct channel *channel_new(const char *name)
     return channel;
 }
 
-/* Was that the last reference? */
+/* Drops a reference. Was it the last? */
 static bool channel_leaves(struct channel *channel)
 {
     return channel && atomic_fetch_sub_explicit(&channel->references, 1, memory_order_acq_rel) == 1;
 }
 
-/* May wait for its GPU, and for the driver to free memory. Calls nothing of Python's. */
+/* May wait for its GPU, and for the driver to free memory. Calls no Python. */
 static void channel_end(struct channel *channel)
 {
     (void)sluice_reader_close(&channel->reader);
@@ -78,8 +78,8 @@ void channel_drop(struct channel *channel)
     Py_END_ALLOW_THREADS
 }
 
-/* Whether the caller has the GIL is not known, so that it cannot be let go: another thread waits. False at the end of the
- * interpreter, which nobody else runs in: then the caller does, as the process may be gone before the thread has begun. */
+/* Runs it on a thread of its own, since the caller may have the GIL and must not wait. False at the end of the interpreter, when
+ * the process may end before the thread begins: then the caller runs it. */
 static bool run_detached(void *(*what)(void *), void *argument)
 {
     pthread_attr_t apart;
@@ -121,7 +121,7 @@ int channel_enter(const struct state *state, struct channel *channel)
 {
     if (try_lock(channel))
         return 0;
-    if (channel->process != (long)getpid()) { /* whoever holds the lock stayed in the parent */
+    if (channel->process != (long)getpid()) { /* the lock's holder stayed in the parent */
         raise_as(state, ERROR_E_FORKED,
                  "channel '%s': this process was forked from the one that opened it; start "
                  "processes by spawn and "
@@ -135,7 +135,7 @@ int channel_enter(const struct state *state, struct channel *channel)
     return 0;
 }
 
-/* All but its reference to the channel. */
+/* Frees it, but keeps its reference to the channel. */
 static void discard(struct lease *lease)
 {
     struct channel *channel = lease->channel;
@@ -143,13 +143,13 @@ static void discard(struct lease *lease)
     if (lease->pin)
         (void)sluice_pin_drop(&lease->pin);
     lease_drop_streams(lease);
-    if (atomic_load(&lease->memory_references) == 1) /* nobody can begin to look by now */
+    if (atomic_load(&lease->memory_references) == 1) /* no weak reference can be made any more */
         free(atomic_exchange(&channel->spare, lease));
     else
         lease_weak_drop(lease);
 }
 
-/* While the caller keeps the channel: this is never its end. */
+/* The caller has another reference to the channel. */
 static void discard_kept(struct lease *lease)
 {
     struct channel *channel = lease->channel;
@@ -158,7 +158,7 @@ static void discard_kept(struct lease *lease)
     (void)channel_leaves(channel);
 }
 
-/* With the lease's reference to the channel, which may be the last. */
+/* Drops the lease's reference to the channel, too, which may be the last. */
 static void release_whole(struct lease *lease, bool patient)
 {
     struct channel *channel = lease->channel;
@@ -175,7 +175,8 @@ static void *release_detached(void *lease)
     return NULL;
 }
 
-/* A reader's lease whose end could not be queued, and nobody else will look at. Who waits itself may be the one that captures. */
+/* Of a reader's lease whose end could not be queued and will not be tried again. A thread that waits may itself be the one that
+ * has to end a capture, so it waits only if at most one stream captures. */
 static void release_final(struct lease *lease, bool waits)
 {
     if (waits && lease_captures(lease) <= 1) {
@@ -186,17 +187,16 @@ static void release_final(struct lease *lease, bool waits)
     }
 }
 
-/* After an end that gave `r`: is there something left to end? */
+/* Is the frame still open after an end that returned `r`? */
 static bool is_left(const struct lease *lease, int r)
 {
     return r != 0 && r != SLUICE_E_FORKED && lease->device && lease_is_open(lease);
 }
 
-/* Ends a lease that nobody has any more. False: a capture is in the way, or a writer's end failed, and
- * it may wait. Who `waits` has not the GIL. */
+/* Ends a lease without references. False if it must be tried again: a capture is in the way, or a writer's end failed. `waits`: the
+ * caller has no GIL and may wait. */
 static bool finish(struct channel *channel, struct lease *lease, bool last, bool waits)
 {
-    /* at last the end of a writer does */
     int r = channel->reader ? lease_release(lease) : lease_cancel(lease);
     bool left = is_left(lease, r);
 
@@ -240,8 +240,7 @@ static bool has_left(struct channel *channel)
 
 static void leave_channel(struct channel *channel, bool waits)
 {
-    /* What came while we had the lock; and what came after we looked, if nobody else has it by now.
-     */
+    /* Leases may be added while we have the lock, and before we release it. */
     do {
         finish_left(channel, waits);
         (void)sem_post(&channel->lock);
@@ -268,7 +267,7 @@ void channel_object_closed(struct channel *channel)
 
 struct lease *lease_new(struct channel *channel)
 {
-    struct lease *lease = atomic_exchange(&channel->spare, NULL); /* what the last one had: it may be in a cache */
+    struct lease *lease = atomic_exchange(&channel->spare, NULL); /* the last one's memory, which may be in the cache */
 
     if (!lease && !(lease = malloc(sizeof *lease))) {
         PyErr_NoMemory();
@@ -338,17 +337,17 @@ struct lease *lease_from_weak(struct lease *lease)
     return NULL;
 }
 
-/* Leaves it to whoever has the lock, or has it next. */
+/* Leaves it to the thread that has the lock, or gets it next. */
 static void leave(struct channel *channel, struct lease *lease)
 {
     lease->next = atomic_load(&channel->left);
     while (!atomic_compare_exchange_weak(&channel->left, &lease->next, lease))
         ;
-    if (try_lock(channel)) /* its holder may have looked just before */
+    if (try_lock(channel)) /* the holder may have looked before this was added */
         channel_leave(channel);
 }
 
-/* A begun frame that nobody has any more. */
+/* A begun frame without references. */
 static int cancel(struct channel *channel, struct lease *lease)
 {
     int r;
@@ -360,7 +359,7 @@ static int cancel(struct channel *channel, struct lease *lease)
     r = lease_cancel(lease);
     if (!channel->writer || !is_left(lease, r)) {
         discard_kept(lease);
-    } else { /* behind what else was left, so that it is tried again with the next call */
+    } else { /* to be tried again by the next call */
         lease->next = atomic_load(&channel->held);
         atomic_store(&channel->held, lease);
     }
@@ -368,7 +367,7 @@ static int cancel(struct channel *channel, struct lease *lease)
     return r;
 }
 
-/* A reader's. Mostly it takes no lock: any thread may release at any time. */
+/* A reader's frame. Usually without the lock: any thread may release at any time. */
 static int release(struct channel *channel, struct lease *lease)
 {
     int r = lease_release(lease);
@@ -382,7 +381,7 @@ static int release(struct channel *channel, struct lease *lease)
     return r;
 }
 
-/* Needs no GIL. The caller keeps the channel. */
+/* No GIL needed. The caller has a reference to the channel. */
 static int drop(struct channel *channel, struct lease *lease)
 {
     if (channel->reader)

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who keeps what alive, without Python: a channel (the library's reader or writer) lives until its
- * Python object and its last lease are gone, a lease until its frame and the last array of it are.
- * Counts are atomic, so any thread may drop one at any time. The end of a channel may wait for its
- * GPU: nobody has the GIL meanwhile.
+ * Lifetimes, without Python objects: a channel (the library's reader or writer) lives until its Python object and its last lease
+ * are gone, a lease until its frame and the last array of it are. Counts are atomic: any thread may drop one at any time. The
+ * end of a channel may wait for its GPU, without the GIL.
  *
- * On a GPU a lease knows the streams whose work may still use the frame when the CPU has done with
- * it, and ends behind all of them (lease_end.c).
+ * On a GPU a lease has a set of streams whose work may still use the frame. It ends after the work of all of them (lease_end.c).
  */
 #ifndef SLUICE_PYTHON_LEASE_H
 #define SLUICE_PYTHON_LEASE_H
@@ -19,34 +17,34 @@
 struct lease;
 struct views;
 
-/* Streams of ours for a channel's frames on one device: its next writer may be on another one. */
+/* Streams of ours for a channel's frames on one device; the next writer may be on another device. */
 struct helpers {
     const struct opened *device;
     struct helpers *next;
-    _Atomic uint64_t joins[2]; /* that wait for several; [1]: a blocking one */
-    struct stream *copies;     /* for copies ordered with nothing else (fetch.c); under native_lock */
+    _Atomic uint64_t joins[2]; /* that wait for several streams; [1]: a blocking one */
+    struct stream *copies;     /* for copies that need no order (fetch.c); under native_lock */
 };
 
 struct channel {
     _Atomic uint32_t references;
     _Atomic bool closed;     /* by its Python object */
     _Atomic uint32_t queue;  /* threads that wait for `lock` */
-    sem_t lock;              /* what the library allows to one thread at a time; Python's own asks a clock each time */
+    sem_t lock;              /* for calls that the library allows to one thread at a time; Python's own lock reads a clock each time */
     long process;
     sluice_reader *reader; /* one of the two */
     sluice_writer *writer;
     const struct opened *device;   /* where frames are used; NULL: host, or not known yet */
-    uint64_t session;              /* a reader's, as of which that is known; 0: not yet */
+    uint64_t session;              /* of a reader, in which `device` was found; 0: not yet */
     bool writable;                 /* its frames may be written */
     bool foreign;                  /* of cuda-link's protocol */
-    bool slow;                     /* acquire or commit waits for the GPU, as the program wants it: see Reader(cipd=...) */
-    bool unsettled;                /* and its next acquire may open a session, which takes time */
-    _Atomic(struct lease *) spare; /* memory for the next lease; NULL: there is none */
-    _Atomic(struct lease *) left;  /* leases that ended without a word while the lock was held */
-    _Atomic(struct lease *) held;  /* and those that a capture keeps from ending; under the lock */
-    _Atomic(struct helpers *) helpers; /* they stay until its end */
-    _Atomic(void *) as_tensor; /* what a reader's frame was taken by PyTorch from last; NULL: none */
-    _Atomic int64_t typical_wait;      /* ns that a reader's last wait took, about */
+    bool slow;                     /* acquire or commit waits for the GPU: see Reader(cipd=...) */
+    bool unsettled;                /* the next acquire may open a session, which takes time */
+    _Atomic(struct lease *) spare; /* memory for the next lease, or NULL */
+    _Atomic(struct lease *) left;  /* leases that were dropped while another thread had the lock */
+    _Atomic(struct lease *) held;  /* leases whose end waits for a capture; under the lock */
+    _Atomic(struct helpers *) helpers; /* kept until its end */
+    _Atomic(void *) as_tensor; /* address of the reader's last frame that became a PyTorch tensor, or NULL */
+    _Atomic int64_t typical_wait;      /* ns of a reader's last waits */
     _Atomic(struct views *) views; /* cached views of its slots (view.c) */
     char name[SLUICE_MAX_NAME + 16];
 };
@@ -55,22 +53,22 @@ struct channel {
 
 struct lease {
     _Atomic uint32_t references;
-    _Atomic uint32_t memory_references; /* keeps the memory: one for all references, one for who looks on */
+    _Atomic uint32_t memory_references; /* of this struct: one for all `references`, one for each weak one */
     _Atomic bool ended; /* writer: committed or cancelled; its arrays are stale */
     struct channel *channel;
     struct lease *next; /* in channel->left */
     sluice_pin
-        *pin; /* writer: keeps the memory of stale arrays mapped; NULL: there is no array yet */
+        *pin; /* writer: keeps the memory of stale arrays mapped; NULL until there is an array */
     const struct opened *device; /* NULL: host */
-    bool named;                  /* the first of its streams is the one that the program named */
-    _Atomic bool busy;           /* a lock for a few steps */
+    bool named;                  /* the first of `used` is the stream that the program passed */
+    _Atomic bool busy;           /* spinlock of what follows */
     uint32_t used_count, used_room;
-    struct stream **used; /* streams whose work may use the frame; at first `few` */
+    struct stream **used; /* streams whose work may use the frame; `few`, until there are more */
     struct stream *few[LEASE_STREAMS];
     struct sluice_frame frame;
 };
 
-/* A lock for a few steps that need no Python, nor wait. */
+/* A spinlock: for a few steps without Python or waits. */
 void spin_lock(_Atomic bool *busy, const struct channel *channel);
 
 static inline void spin_unlock(_Atomic bool *busy)
@@ -78,26 +76,25 @@ static inline void spin_unlock(_Atomic bool *busy)
     atomic_store_explicit(busy, false, memory_order_release);
 }
 
-/* Is it the name of a channel of cuda-link's protocol? */
+/* Does the name select cuda-link's protocol? */
 bool channel_is_foreign(const char *name);
 
 struct channel *channel_new(const char *name);
 
-/* With the GIL, which it lets go of if the channel ends. */
+/* With the GIL, which it releases if the channel ends. */
 void channel_drop(struct channel *channel);
 
-/* Its Python object has ended: what a capture has kept from ending waits no longer. Once. With the GIL, which it may let go of. */
+/* Its Python object was closed: ends the leases that wait for a capture. Once. With the GIL, which it may release. */
 void channel_object_closed(struct channel *channel);
 
-/* Only one thread at a time between the two. -1 with an exception in a forked child. */
+/* One thread at a time between the two. -1 with an exception in a forked child. */
 int channel_enter(const struct state *state, struct channel *channel);
 void channel_leave(struct channel *channel);
 
-/* The same, of one that its Python object has closed: what a capture has kept from ending is waited for. With the GIL, which it
- * lets go of. */
+/* channel_leave after channel_object_closed: waits for the captures. With the GIL, which it releases. */
 void channel_leave_closed(struct channel *channel);
 
-/* A lease on nothing yet; NULL with an exception. */
+/* A lease without a frame; NULL with an exception. */
 struct lease *lease_new(struct channel *channel);
 
 static inline struct lease *lease_keep(struct lease *lease)
@@ -106,25 +103,25 @@ static inline struct lease *lease_keep(struct lease *lease)
     return lease;
 }
 
-/* The last one ends it: a reader's frame is released, a writer's that is still begun cancelled.
- * Returns the result of that, 0 for any but the last. With the GIL, as channel_drop. */
+/* The last reference ends it: releases a reader's frame, cancels a writer's that is still begun. Returns the result of that, 0 if
+ * it is not the last. With the GIL, as channel_drop. */
 int lease_drop(struct lease *lease);
 
-/* The same for who may have the GIL or not, and does not know. */
+/* The same for a caller that may or may not have the GIL. */
 void lease_drop_without_gil(struct lease *lease);
 
-/* After its release a frame looks on: what works with its arrays may go to further streams. With a reference; false if
- * that is the only one, so that the lease ends with it. */
+/* A weak reference, for a released frame whose arrays may still be used on further streams. Called with a reference; false if that
+ * is the last one. */
 bool lease_weak_ref(struct lease *lease);
 void lease_weak_drop(struct lease *lease);
 
-/* For who looks on: a reference; NULL once the lease has ended. */
+/* A reference from a weak one; NULL once the lease has ended. */
 struct lease *lease_from_weak(struct lease *lease);
 
 /* Before the first array of a writer's frame is made. -1 with an exception. */
 int lease_pin(const struct state *state, struct lease *lease);
 
-/* Frees one whose acquire or begin failed. */
+/* Frees a lease whose acquire or begin failed. */
 void lease_discard(struct lease *lease);
 
 static inline const char *device_text(const struct opened *device)
@@ -132,7 +129,7 @@ static inline const char *device_text(const struct opened *device)
     return device ? device->name : "host";
 }
 
-/* As DLPack has it. */
+/* DLPack's (device type, ordinal). */
 static inline PyObject *lease_dlpack_device(const struct opened *device)
 {
     return Py_BuildValue("(ii)", device ? 2 : 1, device ? device->ordinal : 0);
@@ -140,51 +137,47 @@ static inline PyObject *lease_dlpack_device(const struct opened *device)
 
 /* ---- lease_end.c: streams ---- */
 
-/* The lease ends behind the work on `stream`, too. Takes over the reference, also if it fails: -1
- * with an exception. Any thread. */
+/* The lease ends after the work on `stream`, too. Takes the reference over, also if it fails: -1 with an exception. Any thread. */
 int lease_use(struct lease *lease, struct stream *stream);
 
-/* The same for what the program named when it took the frame: its stream. */
+/* The same for the stream that the program passed when it acquired or began the frame. */
 int lease_use_named(struct lease *lease, struct stream *stream);
 
-/* Has it this native stream already? Not asked of 2, which is another one on each thread. */
+/* Is this native stream in its set? Not for CU_STREAM_PER_THREAD. */
 bool lease_uses(struct lease *lease, uintptr_t native);
 
-/* On how many of the lease's own streams is a graph captured? */
+/* How many streams of its set capture a graph? */
 uint32_t lease_captures(struct lease *lease);
 
-/* Makes `stream` wait for all work so far of the lease's own streams. What the library said; nothing is queued if that is
- * SLUICE_E_CAPTURING. */
+/* Makes `stream` wait for the work so far of all streams of the set. Returns a result; SLUICE_E_CAPTURING: nothing was queued. */
 int lease_wait_for(struct lease *lease, const struct stream *stream);
 
-/* A native stream behind all work so far of the lease's own streams. What the library said. */
+/* Gives a native stream that is ordered behind the work so far of all streams of the set. Returns a result. */
 int lease_join(struct lease *lease, uintptr_t *native);
 
-/* Each ends it behind its streams, as the library's call of the name does: 0, SLUICE_E_CAPTURING if
- * that cannot be queued yet and so was not, or what else was wrong. Needs no GIL; commit and cancel
- * need the channel entered. */
+/* The library's calls, behind the work of the set: 0; SLUICE_E_CAPTURING, with nothing queued, while a capture is in the way; or
+ * another failure. No GIL needed; commit and cancel need the channel entered. */
 int lease_commit(struct lease *lease);
 int lease_cancel(struct lease *lease);
 int lease_release(struct lease *lease);
 
-/* Release at the end of a channel, or after a failure: where a capture is in the way of a part, waits for the rest, and where it
- * cannot be queued, for all; so not with the GIL. The `patient` wait for captures, too, until there is one at most; if another
- * does not, the release comes behind the work of one stream of those that capture. */
+/* Releases at the end of a channel, or after a failure, without the GIL: the CPU waits for the streams that do not capture, and the
+ * release is queued on one that does. `patient`: waits until at most one captures. */
 int lease_release_final(struct lease *lease, bool patient);
 
-/* The first of its streams, kept; it has one (stream_choice.c). Others may be added meanwhile. */
+/* A reference to the first stream of the set, which is not empty (stream_choice.c). */
 struct stream *lease_first(struct lease *lease);
 
-/* Has the frame not ended yet? So it is after an end that could not be queued. */
+/* Has the frame not ended yet, as after an end that could not be queued? */
 bool lease_is_open(const struct lease *lease);
 
 void lease_drop_streams(struct lease *lease);
 
-/* Made when first needed; NULL without memory. Any thread. */
+/* Makes them the first time; NULL without memory. Any thread. */
 struct helpers *channel_helpers(struct channel *channel, const struct opened *device);
 void channel_drop_helpers(struct channel *channel);
 
-/* Says that a capture is in the way of commit() or cancel(), in one sentence. */
+/* Raises that a capture is in the way of commit() or cancel(). */
 PyObject *raise_capturing(const struct state *state, const struct lease *lease, const char *what);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The streams that use a frame, and its end behind all of them.
+ * The streams that use a frame, and its end behind the work of all of them.
  *
- * One stream: the end is queued on it. Several: a stream of ours waits for each, and the end is
- * queued on that. The legacy default stream is never waited for by an event, as a capture elsewhere
- * may have shut it: a blocking stream of ours comes behind its work without a call.
+ * One stream: the end is queued on it. Several: a stream of ours waits for each, and the end is queued on that. No event waits
+ * for the legacy default stream, which takes none during a capture elsewhere: a blocking stream of ours is ordered behind its
+ * work without a call.
  */
 #include "lease.h"
 
@@ -12,11 +12,11 @@
 #include <string.h>
 #include <time.h>
 
-#define NAP 1000000 /* ns, between looks at captures */
+#define CAPTURE_POLL_NS 1000000
 
 /* ---- the set ---- */
 
-/* Room for one more. */
+/* Makes room for one more. */
 static bool grow(struct lease *lease)
 {
     uint32_t room = lease->used_room * 4;
@@ -86,8 +86,7 @@ void lease_drop_streams(struct lease *lease)
     lease->used = lease->few;
 }
 
-/* Those of this moment, each kept; others may be added meanwhile. In `few`, if they fit there. NULL
- * without memory, or if there are none. */
+/* The streams of the set now, with a reference to each; in `few` if they fit. NULL without memory, or if there are none. */
 static struct stream **list(struct lease *lease, struct stream *few[LEASE_STREAMS], uint32_t *count)
 {
     struct stream **all = few;
@@ -155,8 +154,7 @@ void channel_drop_helpers(struct channel *channel)
 
 enum { PLAIN, BLOCKING };
 
-/* The channel's stream for it, made when first needed. `fresh`: not the one there is, which a reset
- * of the device has ended. */
+/* The channel's stream that waits for others, made when first needed. `fresh`: made anew if a reset of the device has ended it. */
 static int join_of(struct lease *lease, int kind, bool fresh, struct sluice_stream *out)
 {
     struct sluice_stream_params params = { .size = sizeof params, .blocking = kind == BLOCKING };
@@ -202,7 +200,7 @@ static int join_all(struct lease *lease, struct stream **all, uint32_t count, bo
     return r;
 }
 
-/* The default stream may be shut, and the blocking one stands for it. */
+/* The blocking stream stands for the default one, which may take no events. */
 static int wait_for(struct lease *lease, struct sluice_stream stream, const struct stream *other)
 {
     struct sluice_stream join;
@@ -218,7 +216,8 @@ static int wait_for(struct lease *lease, struct sluice_stream stream, const stru
     return r;
 }
 
-/* How many capture, but `stream`. The default one has one that stands for it. */
+/* Counts the streams, other than `stream`, that are capturing a graph. The default stream is left out: our blocking stream stands
+ * in for it. */
 static uint32_t count_captures(struct stream **all, uint32_t count, const struct stream *stream)
 {
     uint32_t captures = 0;
@@ -246,7 +245,7 @@ int lease_wait_for(struct lease *lease, const struct stream *stream)
     struct stream **all = list(lease, few, &count);
     int r = count && !all ? SLUICE_E_NO_MEMORY : 0;
 
-    if (r == 0 && count > 1 && count_captures(all, count, stream) > 0) /* or it would wait for those before that one */
+    if (r == 0 && count > 1 && count_captures(all, count, stream) > 0) /* before any wait is queued */
         r = SLUICE_E_CAPTURING;
     for (uint32_t i = 0; r == 0 && i < count; i++)
         if (!stream_same(all[i], stream))
@@ -255,9 +254,9 @@ int lease_wait_for(struct lease *lease, const struct stream *stream)
     return r;
 }
 
-/* May others queue work behind it by its native value? Not behind another thread's default stream, nor behind one that a reset
- * has ended. */
-static bool has_name(const struct stream *stream)
+/* May other libraries wait for it by its native value? Not for another thread's default stream, nor for one that a reset has
+ * ended. */
+static bool is_valid_native(const struct stream *stream)
 {
     return stream_is_usable_here(stream) && !stream_was_reset(stream);
 }
@@ -270,7 +269,7 @@ int lease_join(struct lease *lease, uintptr_t *native)
     struct stream **all = list(lease, few, &count);
     int r = all ? 0 : SLUICE_E_NO_MEMORY;
 
-    if (r == 0 && count == 1 && has_name(all[0]))
+    if (r == 0 && count == 1 && is_valid_native(all[0]))
         *native = stream_native(all[0]);
     else if (r == 0 && (r = join_all(lease, all, count, true, &join)) == 0)
         r = sluice_stream_native(join, native);
@@ -315,7 +314,7 @@ static int end_by(struct lease *lease, call end)
     uint32_t count = 0;
     int r;
 
-    if (!lease->device) /* nothing on host is queued */
+    if (!lease->device) /* host: nothing is queued */
         return end(lease, SLUICE_ON_CPU);
     all = list(lease, few, &count);
     if (count == 0)
@@ -323,7 +322,7 @@ static int end_by(struct lease *lease, call end)
     if (!all)
         return SLUICE_E_NO_MEMORY;
     r = end_behind(lease, all, count, false, end);
-    if (r == SLUICE_E_STALE) /* a stream of it was ended by a reset of the device */
+    if (r == SLUICE_E_STALE) /* a reset of the device ended one of them */
         r = end_behind(lease, all, count, true, end);
     drop_list(all, few, count);
     return r;
@@ -350,7 +349,7 @@ bool lease_is_open(const struct lease *lease)
     return false;
 }
 
-/* The stream at that place, kept; NULL behind the last one. */
+/* A reference to the stream at that place; NULL after the last one. */
 static struct stream *stream_at(struct lease *lease, uint32_t i)
 {
     struct stream *stream;
@@ -361,7 +360,7 @@ static struct stream *stream_at(struct lease *lease, uint32_t i)
     return stream;
 }
 
-/* The blocking stream stands for the default one, which may be shut. */
+/* The blocking stream stands for the default one, which may take no work. */
 static int finish(struct lease *lease, const struct stream *stream)
 {
     struct sluice_stream join;
@@ -371,7 +370,7 @@ static int finish(struct lease *lease, const struct stream *stream)
     return stream_finish(stream);
 }
 
-/* The first one that captures, kept, when the work of all that do not is done; and how many do. */
+/* Waits for all streams that are not capturing; returns a reference to the first that is, and their number. */
 static struct stream *finish_others(struct lease *lease, uint32_t *captured)
 {
     struct stream *stream, *captures = NULL;
@@ -386,11 +385,11 @@ static struct stream *finish_others(struct lease *lease, uint32_t *captured)
     return captures;
 }
 
-/* Where one captures, the library holds the release back until the capture has ended. It knows of one stream for each release, so
- * if several do, those who are `patient` wait until one is left. */
+/* The library defers a release on a capturing stream until the capture has ended. It takes one stream for each release, so with
+ * `patient` this waits until at most one captures. */
 static int release_when_done(struct lease *lease, bool patient)
 {
-    struct timespec nap = { .tv_nsec = NAP };
+    struct timespec nap = { .tv_nsec = CAPTURE_POLL_NS };
     struct stream *captures;
     struct sluice_stream any;
     uint32_t captured;
@@ -401,7 +400,7 @@ static int release_when_done(struct lease *lease, bool patient)
     }
     int r = call_release(lease, captures ? stream_handle(captures) : SLUICE_ON_CPU);
     if (r == SLUICE_E_INVALID && !captures && sluice_stream_default(lease->device->device, &any) == 0)
-        r = call_release(lease, any); /* it was taken for a stream, so it must be released on one */
+        r = call_release(lease, any); /* a frame that was acquired on a stream is released on one */
     if (captures)
         stream_drop(captures);
     return r;
@@ -417,8 +416,7 @@ int lease_release_final(struct lease *lease, bool patient)
 PyObject *raise_capturing(const struct state *state, const struct lease *lease, const char *what)
 {
     return raise_as(state, ERROR_E_CAPTURING,
-                    "channel '%s': a stream that works on this frame is capturing a graph, so %s: "
-                    "nothing was queued, the frame stays begun; commit or cancel it once the "
-                    "capture has ended",
+                    "channel '%s': a stream that works on this frame is capturing a graph, so %s: nothing was queued, and the "
+                    "frame stays begun; commit or cancel it after the capture",
                     lease->channel->name, what);
 }

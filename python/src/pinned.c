@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pool of pinned memory, and what stands for a piece of it in Python.
+ * The pool of pinned memory, and its Python objects.
  */
 #include "pinned.h"
 
@@ -16,13 +16,12 @@
 #define MOST_BYTES   (UINT64_C(1) << 29) /* but one may be larger */
 #define PAGE         UINT64_C(4096)
 
-/* What is free, the one used last first. A forked child has neither these nor what was taken: they
- * are the parent's, and CUDA's there. */
+/* Free buffers, the last used first. A forked child has none: they are the parent's. */
 static struct pool {
     pthread_mutex_t lock;
     struct pinned *first;
     uint64_t count, bytes;
-    _Atomic long process; /* that it is of; 0: nobody has made any */
+    _Atomic long process; /* whose buffers these are; 0: there were none yet */
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static bool is_ours(void)
@@ -30,7 +29,7 @@ static bool is_ours(void)
     return atomic_load(&pool.process) == (long)getpid();
 }
 
-/* Sizes that frames of about one size share; at most an eighth is for nothing. */
+/* So that frames of similar sizes share buffers; wastes an eighth at most. */
 static uint64_t rounded(uint64_t size)
 {
     uint64_t step = PAGE;
@@ -61,7 +60,7 @@ static struct pinned *find(const char *device, uint64_t size)
     return NULL;
 }
 
-/* The last ones of it, as a list of their own, until the rest is within these bounds. */
+/* Removes the least recently used ones until the rest is within these bounds; returns them as a list. */
 static struct pinned *cut(uint64_t most_buffers, uint64_t most_bytes)
 {
     struct pinned *cut = NULL;
@@ -77,16 +76,16 @@ static struct pinned *cut(uint64_t most_buffers, uint64_t most_bytes)
     return cut;
 }
 
-/* ---- without it: the driver waits for the GPU ---- */
+/* ---- without the lock: the driver waits for the GPU ---- */
 
-/* Returns how many that were. */
+/* Returns their number. */
 static int free_all(struct pinned *list)
 {
     int count = 0;
 
     for (; list; count++) {
         struct pinned *next = list->next;
-        (void)sluice_device_host_free(&list->memory); /* also if it fails: its device is lost */
+        (void)sluice_device_host_free(&list->memory); /* fails if its device is lost */
         free(list);
         list = next;
     }
@@ -132,7 +131,7 @@ static int make(struct sluice_device device, struct pinned *pinned)
 {
     int r = sluice_device_host_alloc(device, (size_t)pinned->size, &pinned->memory);
 
-    /* What lies unused may be what is missing. */
+    /* Unused buffers may be what is missing. */
     if (r == SLUICE_E_NO_MEMORY && is_ours() && free_unused() > 0)
         r = sluice_device_host_alloc(device, (size_t)pinned->size, &pinned->memory);
     return r;
@@ -140,19 +139,15 @@ static int make(struct sluice_device device, struct pinned *pinned)
 
 static struct pinned *make_new(struct state *state, const char *device, uint64_t size)
 {
-    struct pinned *pinned;
-    struct sluice_device handle;
+    const struct opened *opened = device_open(state, device);
+    struct pinned *pinned = opened ? calloc(1, sizeof *pinned) : NULL;
     int r;
 
-    if (device_of(state, device, &handle) < 0)
-        return NULL;
-    if (!(pinned = calloc(1, sizeof *pinned))) {
-        PyErr_NoMemory();
-        return NULL;
-    }
+    if (!pinned)
+        return opened ? (struct pinned *)PyErr_NoMemory() : NULL;
     pinned->size = size;
     snprintf(pinned->device, sizeof pinned->device, "%s", device);
-    Py_BEGIN_ALLOW_THREADS r = make(handle, pinned);
+    Py_BEGIN_ALLOW_THREADS r = make(opened->device, pinned);
     Py_END_ALLOW_THREADS if (r == 0)
     {
         long nobody = 0;

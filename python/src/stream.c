@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams: counted names of native streams, and what they keep alive in Python.
+ * Streams: counted names of native streams, and the Python objects that they keep alive.
  */
 #include "stream.h"
 
@@ -13,14 +13,14 @@
 #define PER_THREAD ((uintptr_t)2)
 
 struct owner_queue {
-    _Atomic uint32_t references; /* of its state, and of each stream that keeps something */
+    _Atomic uint32_t references; /* of the state, and of each stream with an owner */
     _Atomic bool over;           /* the state is gone, and its objects with it */
-    _Atomic bool asked;          /* a pending call is on its way */
+    _Atomic bool asked;          /* a pending call is scheduled */
     bool main;
     _Atomic(struct stream *) dropped;
 };
 
-/* ---- what is kept alive in Python ---- */
+/* ---- owners ---- */
 
 static void owners_drop(struct owner_queue *owners)
 {
@@ -28,7 +28,7 @@ static void owners_drop(struct owner_queue *owners)
         free(owners);
 }
 
-/* Takes all that was left. `alive`: the interpreter is, and has us at work. */
+/* `alive`: the interpreter is, and this thread runs in it. */
 static void release_owners(struct owner_queue *owners, bool alive)
 {
     struct stream *stream = atomic_exchange(&owners->dropped, NULL), *next;
@@ -53,8 +53,7 @@ static int release_owners_pending(void *of)
     return 0;
 }
 
-/* The owner's count may be touched by its interpreter alone: it is left where that finds it, soon.
- */
+/* Only its own interpreter may touch the owner's count: it is queued for that. */
 static void queue_owner(struct stream *stream)
 {
     struct owner_queue *owners = stream->owners;
@@ -68,7 +67,7 @@ static void queue_owner(struct stream *stream)
     } else if (owners->main && Py_IsInitialized() && !atomic_exchange(&owners->asked, true)) {
         if (Py_AddPendingCall(release_owners_pending, owners) == 0)
             return;                          /* which drops our reference */
-        atomic_store(&owners->asked, false); /* the queue is full: the next call does it */
+        atomic_store(&owners->asked, false); /* no room for it: the next call does it */
     }
     owners_drop(owners);
 }
@@ -83,8 +82,7 @@ void streams_release_owners(struct state *state)
 int streams_init(struct state *state)
 {
     native_init();
-    state->owners = calloc(1, sizeof *state->owners);
-    if (!state->owners) {
+    if (!(state->owners = calloc(1, sizeof *state->owners))) {
         PyErr_NoMemory();
         return -1;
     }
@@ -102,13 +100,13 @@ void streams_clear(struct state *state)
         return;
     release_owners(owners, true);
     atomic_store(&owners->over, true);
-    release_owners(owners, false); /* of threads that had not seen that */
+    release_owners(owners, false); /* those queued by threads that did not see it yet */
     owners_drop(owners);
 }
 
 /* ---- streams ---- */
 
-/* A number that no other thread has or will have. */
+/* Unique for ever. */
 static uint64_t this_thread(void)
 {
     static _Atomic uint64_t last;
@@ -129,8 +127,7 @@ void stream_own(struct state *state, struct stream *stream, PyObject *owner)
 }
 
 /* Takes `native` over. */
-static struct stream *new_stream(struct state *state, struct native *native,
-                                 enum sluice_stream_kind kind, PyObject *owner)
+static struct stream *new_stream(struct state *state, struct native *native, enum sluice_stream_kind kind, PyObject *owner)
 {
     struct stream *stream = calloc(1, sizeof *stream);
 
@@ -188,7 +185,7 @@ int stream_ordinal(const struct stream *stream)
 
 uint64_t stream_identity(struct stream *stream)
 {
-    static _Atomic uint64_t last; /* handles are larger numbers: the two do not meet */
+    static _Atomic uint64_t last; /* below all handles */
     uint64_t known = atomic_load(&stream->identity), made;
 
     if (known)
@@ -199,7 +196,7 @@ uint64_t stream_identity(struct stream *stream)
 
 int stream_visit(const struct state *state, const struct stream *stream, visitproc visit, void *arg)
 {
-    /* Whoever else counts it is nobody that the collector knows; another interpreter's owner is none of its things. */
+    /* The collector knows none of the other references, and no other interpreter's owners. */
     if (stream && stream->owners == state->owners && atomic_load(&stream->references) == 1)
         Py_VISIT(stream->owner);
     return 0;
@@ -210,8 +207,7 @@ bool stream_same(const struct stream *a, const struct stream *b)
     return native_same(a->native, b->native) && a->thread == b->thread;
 }
 
-struct stream *stream_view(struct state *state, uintptr_t native, const char *device,
-                           PyObject *owner)
+struct stream *stream_view(struct state *state, uintptr_t native, const char *device, PyObject *owner)
 {
     const struct opened *opened = device_open(state, device);
     struct native *found;
@@ -229,14 +225,12 @@ struct stream *stream_view(struct state *state, uintptr_t native, const char *de
         raise_result(state, r);
         return NULL;
     }
-    return new_stream(state, found, native == 0 ? SLUICE_STREAM_DEFAULT : SLUICE_STREAM_BORROWED,
-                      owner);
+    return new_stream(state, found, native == 0 ? SLUICE_STREAM_DEFAULT : SLUICE_STREAM_BORROWED, owner);
 }
 
 struct stream *stream_of_native(struct state *state, uintptr_t native, const char *device)
 {
-    PyObject *owner =
-        native > PER_THREAD ? framework_owner(state, device_ordinal(device), native) : NULL;
+    PyObject *owner = native > PER_THREAD ? framework_owner(state, device_ordinal(device), native) : NULL;
     struct stream *stream = stream_view(state, native, device, owner);
 
     Py_XDECREF(owner);
@@ -244,8 +238,7 @@ struct stream *stream_of_native(struct state *state, uintptr_t native, const cha
     return stream;
 }
 
-struct stream *stream_create(struct state *state, const char *device,
-                             const struct sluice_stream_params *params)
+struct stream *stream_create(struct state *state, const char *device, const struct sluice_stream_params *params)
 {
     const struct opened *opened = device_open(state, device);
     struct native *native = opened ? native_new(opened, 0) : NULL;
@@ -270,7 +263,7 @@ struct stream *stream_make(struct state *state, const char *device)
     return stream_create(state, device, NULL);
 }
 
-/* ---- joins ---- */
+/* ---- waiting for a stream ---- */
 
 bool stream_is_usable_here(const struct stream *stream)
 {
@@ -278,7 +271,7 @@ bool stream_is_usable_here(const struct stream *stream)
 }
 
 /* 0, SLUICE_E_CAPTURING, or a failure. */
-static int look_at(struct sluice_stream stream)
+static int check_capture(struct sluice_stream stream)
 {
     struct sluice_stream_info info = { .size = sizeof info };
     int r = sluice_stream_info(stream, &info);
@@ -288,43 +281,23 @@ static int look_at(struct sluice_stream stream)
 
 bool stream_captures(const struct stream *stream)
 {
-    return stream_is_usable_here(stream) && look_at(stream->native->handle) == SLUICE_E_CAPTURING;
+    return stream_is_usable_here(stream) && check_capture(stream_handle(stream)) == SLUICE_E_CAPTURING;
 }
 
-static int join_to(struct sluice_stream join, struct sluice_stream other)
+static int join(struct sluice_stream join, struct sluice_stream other)
 {
-    int r = look_at(other); /* waiting for one that captures would take `join` into the graph */
+    int r = check_capture(other); /* a wait for one that captures would draw `join` into the graph */
 
     return r == 0 ? sluice_stream_wait_stream(join, other) : r;
 }
 
-/* A foreign stream whose handle a reset has ended has the same value still. */
-static int join_anew(struct sluice_stream join, const struct native *native)
+static int finish(struct sluice_stream Py_UNUSED(join), struct sluice_stream stream)
 {
-    struct native *now;
-    int r;
-
-    if (native->ours || native_wrap(native->device, native->value, &now) != 0)
-        return 0;
-    r = join_to(join, now->handle);
-    native_drop(now);
-    return r;
+    return sluice_stream_synchronize(stream);
 }
 
-int stream_join(struct sluice_stream join, const struct stream *stream)
-{
-    struct sluice_stream other = stream->native->handle;
-    int r =
-        stream_is_usable_here(stream) ? 0 : sluice_stream_default(stream->native->device->device, &other);
-
-    if (r == 0)
-        r = join_to(join, other);
-    if (r == SLUICE_E_STALE)
-        r = join_anew(join, stream->native);
-    return r == SLUICE_E_STALE || r == SLUICE_E_CLOSED ? 0 : r;
-}
-
-int stream_finish(const struct stream *stream)
+static int wait_by(int (*wait)(struct sluice_stream, struct sluice_stream), struct sluice_stream join,
+                   const struct stream *stream)
 {
     const struct native *native = stream->native;
     struct sluice_stream other = native->handle;
@@ -332,20 +305,29 @@ int stream_finish(const struct stream *stream)
     int r = stream_is_usable_here(stream) ? 0 : sluice_stream_default(native->device->device, &other);
 
     if (r == 0)
-        r = sluice_stream_synchronize(other);
+        r = wait(join, other);
     if (r == SLUICE_E_STALE && !native->ours && native_wrap(native->device, native->value, &now) == 0) {
-        r = sluice_stream_synchronize(now->handle);
+        r = wait(join, now->handle); /* a reset ended the handle, not another library's stream */
         native_drop(now);
     }
     return r == SLUICE_E_STALE || r == SLUICE_E_CLOSED ? 0 : r;
+}
+
+int stream_join(struct sluice_stream stream, const struct stream *other)
+{
+    return wait_by(join, stream, other);
+}
+
+int stream_finish(const struct stream *stream)
+{
+    return wait_by(finish, SLUICE_ON_CPU, stream);
 }
 
 /* ---- closing ---- */
 
 const char *stream_name(const struct stream *stream, char text[STREAM_NAME])
 {
-    snprintf(text, STREAM_NAME, "stream 0x%llx of \"%s\"", (unsigned long long)stream->native->handle.id,
-             stream_device(stream));
+    snprintf(text, STREAM_NAME, "stream 0x%llx of \"%s\"", (unsigned long long)stream_handle(stream).id, stream_device(stream));
     return text;
 }
 
@@ -360,9 +342,7 @@ int stream_check(const struct state *state, const struct stream *stream)
 
     if (!stream_closed(stream))
         return 0;
-    PyErr_Format(state->stream_closed,
-                 "%s was closed: work goes to a stream that is open; make another one",
-                 stream_name(stream, text));
+    PyErr_Format(state->stream_closed, "%s was closed: make another one", stream_name(stream, text));
     return -1;
 }
 
@@ -379,8 +359,7 @@ int stream_close(const struct state *state, struct stream *stream)
     if (current == 0)
         return 0;
     raise_as(state, ERROR_E_BUSY,
-             "%s is a current stream (%u times, on this thread or another): leave its `with` "
-             "first, which closes it",
+             "%s is a current stream (%u times, on this thread or another): leave its `with` first, which closes it",
              stream_name(stream, text), current);
     return -1;
 }
@@ -430,7 +409,6 @@ int stream_check_reset(const struct state *state, const struct stream *stream)
 
     if (!stream_was_reset(stream))
         return 0;
-    PyErr_Format(state->stale_handle, "%s has ended: its device was reset; create another",
-                 stream_name(stream, text));
+    PyErr_Format(state->stale_handle, "%s has ended: its device was reset; create another", stream_name(stream, text));
     return -1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * On which stream, and behind what.
+ * The stream of a copy, and its order.
  */
 #include "stream_choice.h"
 
@@ -8,11 +8,10 @@
 
 #include "fetch.h"
 
-/* ---- which ---- */
+/* ---- the choice ---- */
 
-/* An array whose framework works on the frames' GPU. */
-static struct stream *of_sources(const struct user *user, const struct source *sources,
-                                 uint32_t count)
+/* The stream of the first array whose framework works on the frames' GPU. */
+static struct stream *of_sources(const struct user *user, const struct source *sources, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (sources[i].stream && strcmp(stream_device(sources[i].stream), user->device) == 0)
@@ -30,9 +29,8 @@ struct stream *lease_first(struct lease *lease)
     return first;
 }
 
-/* The one that a frame was taken for; one of ours in its place if a reset has ended it. -1 with an exception. */
-static int of_frame(struct state *state, const struct user *user, struct lease *lease,
-                    struct stream_choice *choice)
+/* The stream that a frame was acquired on; after a reset one of ours. -1 with an exception. */
+static int of_frame(struct state *state, const struct user *user, struct lease *lease, struct stream_choice *choice)
 {
     if (choice->stream || !lease || !lease->named)
         return 0;
@@ -44,8 +42,8 @@ static int of_frame(struct state *state, const struct user *user, struct lease *
     return choice->stream ? 0 : -1;
 }
 
-static int choose(struct state *state, const struct user *user, struct lease *frame,
-                  const struct source *sources, uint32_t count, struct stream_choice *choice)
+static int choose(struct state *state, const struct user *user, struct lease *frame, const struct source *sources,
+                  uint32_t count, struct stream_choice *choice)
 {
     if (stream_current_usable(state, user->device, &choice->stream) < 0)
         return -1;
@@ -60,9 +58,8 @@ static int choose(struct state *state, const struct user *user, struct lease *fr
     return of_frame(state, user, frame, choice);
 }
 
-int choice_make(struct state *state, PyObject *given, const struct user *user,
-                  struct lease *frame, const struct source *sources, uint32_t count,
-                  struct stream_choice *choice)
+int choice_make(struct state *state, PyObject *given, const struct user *user, struct lease *frame,
+                const struct source *sources, uint32_t count, struct stream_choice *choice)
 {
     memset(choice, 0, sizeof *choice);
     choice->on_gpu = device_ordinal(user->device) >= 0;
@@ -87,22 +84,21 @@ int choice_make(struct state *state, PyObject *given, const struct user *user,
     return 0;
 }
 
-/* ---- may it be? ---- */
+/* ---- checks ---- */
 
 int raise_copy(const struct state *state, int r)
 {
     if (r == SLUICE_E_CAPTURING)
         raise_as(
             state, ERROR_E_CAPTURING,
-            "the copy would have to come behind work that is being captured into a graph, or is "
-            "to be queued on a stream that is: use another stream, or copy after the capture; "
-            "nothing was queued");
+            "the copy would have to wait for work that is being captured into a graph, or its stream is capturing: use another "
+            "stream, or copy after the capture; nothing was queued");
     else
         raise_result(state, r);
     return -1;
 }
 
-/* One that a capture elsewhere has shut takes no work either. */
+/* Also of a default stream that takes no work during a capture elsewhere. */
 int check_captures(const struct state *state, const struct stream *stream)
 {
     bool captured = stream && sluice_stream_query(stream_handle(stream)) == SLUICE_E_CAPTURING;
@@ -121,7 +117,7 @@ int check_framework_captures(struct state *state, enum framework framework, int 
     if (framework_current(state, framework, device_numbered(ordinal, made), &stream) < 0) {
         if (!PyErr_ExceptionMatches(state->error))
             return -1;
-        PyErr_Clear(); /* a GPU that only the framework can have: then nothing of ours is captured there */
+        PyErr_Clear(); /* a GPU that only the framework knows: nothing of ours is captured there */
         return 0;
     }
     r = check_captures(state, stream);
@@ -147,8 +143,7 @@ int check_copy_captures(struct state *state, enum framework framework, int ordin
     return r < 0 ? -1 : check_framework_captures(state, framework, ordinal);
 }
 
-int check_source_captures(const struct state *state, const struct stream *stream, const struct source *sources,
-                  uint32_t count)
+int check_source_captures(const struct state *state, const struct stream *stream, const struct source *sources, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         struct stream *of = sources[i].stream;
@@ -160,10 +155,9 @@ int check_source_captures(const struct state *state, const struct stream *stream
     return 0;
 }
 
-/* ---- before and behind ---- */
+/* ---- the order ---- */
 
-int choice_wait_for_sources(struct state *state, const struct stream_choice *choice, const struct source *sources,
-                  uint32_t count)
+int choice_wait_for_sources(struct state *state, const struct stream_choice *choice, const struct source *sources, uint32_t count)
 {
     int r = 0;
 
@@ -174,7 +168,7 @@ int choice_wait_for_sources(struct state *state, const struct stream_choice *cho
         if (sources[i].lease)
             r = copy_behind(sources[i].lease, &sources[i].array, choice->stream);
         else if (of && !stream_same(of, choice->stream))
-            r = stream_join(stream_handle(choice->stream), of); /* not into a graph */
+            r = stream_join(stream_handle(choice->stream), of); /* fails while it captures */
     }
     return r == 0 ? 0 : raise_copy(state, r);
 }
@@ -183,7 +177,7 @@ void choice_hold_frame(const struct stream_choice *choice, struct lease *lease)
 {
     if (!lease || !choice->stream || lease_use(lease, stream_keep(choice->stream)) == 0)
         return;
-    PyErr_Clear(); /* no memory: then it may end when it likes */
+    PyErr_Clear(); /* no memory: the copy is waited for, and the frame may end at any time */
     Py_BEGIN_ALLOW_THREADS(void) sluice_stream_synchronize(stream_handle(choice->stream));
     Py_END_ALLOW_THREADS
 }

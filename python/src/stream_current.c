@@ -19,7 +19,7 @@ static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static int key_error;
 
-/* A thread that ends drops its stack. */
+/* At the end of a thread. */
 static void drop_stack(void *of)
 {
     struct stack *ending = of;
@@ -39,10 +39,8 @@ static void make_key(void)
 int stream_push(const struct state *state, struct stream *stream, bool own)
 {
     if (stack.depth == DEPTH) {
-        raise_as(
-            state, ERROR_E_LIMIT,
-            "this thread has %d current streams, the most there can be: is an __exit__ missing?",
-            DEPTH);
+        raise_as(state, ERROR_E_LIMIT,
+                 "this thread has %d current streams, the most there can be: is an __exit__ missing?", DEPTH);
         return -1;
     }
     if (!stack.watched) {
@@ -66,8 +64,7 @@ int stream_pop(const struct state *state, struct stream *stream, bool own)
     while (at > 0 && stack.at[at - 1] != stream)
         at--;
     if (at == 0) {
-        raise_as(state, ERROR_E_INVALID,
-                 "%s is not current on this thread: it is left on the thread that entered it",
+        raise_as(state, ERROR_E_INVALID, "%s is not current on this thread: leave it on the thread that entered it",
                  stream_name(stream, text));
         return -1;
     }
