@@ -120,39 +120,6 @@ static int plan(struct copy *copy, struct array *array)
 
 /* ---- copying ---- */
 
-/* The channel's, unless a reset has ended it, or NULL. With the lock. */
-static struct stream *keep_copies(const struct helpers *helpers)
-{
-    struct stream *stream = helpers->copies;
-
-    return stream && !stream_was_reset(stream) ? stream_keep(stream) : NULL;
-}
-
-struct stream *copy_stream(struct state *state, struct channel *channel, const char *device)
-{
-    const struct opened *opened = device_open(state, device);
-    struct helpers *helpers = opened ? channel_helpers(channel, opened) : NULL;
-    struct stream *stream, *made, *old;
-
-    if (!helpers)
-        return opened ? (struct stream *)PyErr_NoMemory() : NULL;
-    native_lock();
-    stream = keep_copies(helpers);
-    native_unlock();
-    if (stream || !(made = stream_make(state, device)))
-        return stream;
-    native_lock();
-    old = made;
-    if (!(stream = keep_copies(helpers))) { /* or another thread was first */
-        old = helpers->copies;
-        helpers->copies = made;
-        stream = stream_keep(made);
-    }
-    native_unlock();
-    stream_drop(old);
-    return stream;
-}
-
 static bool is_written(const struct lease *lease, const struct sluice_array *a)
 {
     return !a->read_only || (lease->frame.flags & SLUICE_FRAME_AHEAD);

@@ -127,14 +127,14 @@ static struct known_type know(struct state *state, PyTypeObject *type)
                                  .framework = (int)look_at(type),
                                  .exchange = read_exchange(type),
                                  .torch_stream = is_torch_stream(type) };
-    native_lock();
+    streams_lock();
     unsigned n = state->known_count;
     if (n < KNOWN_TYPES) {
         state->known[n] = known;
         Py_INCREF((PyObject *)type);
         __atomic_store_n(&state->known_count, n + 1, __ATOMIC_RELEASE);
     }
-    native_unlock();
+    streams_unlock();
     return known;
 }
 

@@ -18,11 +18,17 @@ struct lease;
 struct views;
 
 /* Streams of ours for a channel's frames on one device; the next writer may be on another device. */
+enum helper_stream {
+    JOIN,          /* waits for several streams */
+    JOIN_BLOCKING, /* the same, if the default stream is one of them */
+    COPY,          /* for copies that need no order */
+    HELPER_STREAMS,
+};
+
 struct helpers {
     const struct opened *device;
     struct helpers *next;
-    _Atomic uint64_t joins[2]; /* that wait for several streams; [1]: a blocking one */
-    struct stream *copies;     /* for copies that need no order (fetch.c); under native_lock */
+    struct stream *streams[HELPER_STREAMS]; /* under streams_lock */
 };
 
 struct channel {
@@ -173,8 +179,9 @@ bool lease_is_open(const struct lease *lease);
 
 void lease_drop_streams(struct lease *lease);
 
-/* Makes them the first time; NULL without memory. Any thread. */
-struct helpers *channel_helpers(struct channel *channel, const struct opened *device);
+/* The channel's stream for copies that need no order, on a device by name: a reference; NULL with an exception. */
+struct stream *copy_stream(struct state *state, struct channel *channel, const char *device);
+
 void channel_drop_helpers(struct channel *channel);
 
 /* Raises that a capture is in the way of commit() or cancel(). */

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "stream_cache.h"
+
 #define CAPTURE_POLL_NS 1000000
 
 /* ---- the set ---- */
@@ -118,7 +120,8 @@ static struct helpers *find_helpers(struct helpers *list, const struct opened *d
     return list;
 }
 
-struct helpers *channel_helpers(struct channel *channel, const struct opened *device)
+/* Makes them the first time; NULL without memory. */
+static struct helpers *helpers_of(struct channel *channel, const struct opened *device)
 {
     struct helpers *first = atomic_load(&channel->helpers), *found = find_helpers(first, device), *made;
 
@@ -140,79 +143,119 @@ void channel_drop_helpers(struct channel *channel)
     struct helpers *next;
 
     for (struct helpers *helpers = atomic_load(&channel->helpers); helpers; helpers = next) {
-        for (int i = 0; i < 2; i++) {
-            struct sluice_stream join = { atomic_load(&helpers->joins[i]) };
-            (void)sluice_stream_destroy(&join);
-        }
-        stream_drop(helpers->copies);
+        for (int i = 0; i < HELPER_STREAMS; i++)
+            stream_drop(helpers->streams[i]);
         next = helpers->next;
         free(helpers);
     }
 }
 
-/* ---- joins ---- */
-
-enum { PLAIN, BLOCKING };
-
-/* The channel's stream that waits for others, made when first needed. `fresh`: made anew if a reset of the device has ended it. */
-static int join_of(struct lease *lease, int kind, bool fresh, struct sluice_stream *out)
+/* `check`: also by a reset that has not returned yet. */
+static bool is_ended(const struct stream *stream, bool check)
 {
-    struct sluice_stream_params params = { .size = sizeof params, .blocking = kind == BLOCKING };
-    struct helpers *helpers = channel_helpers(lease->channel, lease->device);
     struct sluice_stream_info info = { .size = sizeof info };
-    _Atomic uint64_t *place;
-    uint64_t there;
-    int r;
+
+    return stream_was_reset(stream) || (check && sluice_stream_info(stream_handle(stream), &info) != 0);
+}
+
+static struct stream *keep_helper(struct helpers *helpers, enum helper_stream which)
+{
+    struct stream *stream;
+
+    streams_lock();
+    stream = helpers->streams[which];
+    if (stream)
+        stream_keep(stream);
+    streams_unlock();
+    return stream;
+}
+
+/* Of several threads that come here the last one's stays. */
+static int make_helper(struct helpers *helpers, enum helper_stream which, struct stream **out)
+{
+    struct sluice_stream_params params = { .size = sizeof params, .blocking = which == JOIN_BLOCKING };
+    int r = stream_make(helpers->device, &params, out);
+
+    if (r != 0)
+        return r;
+    stream_keep(*out);
+    streams_lock();
+    struct stream *old = helpers->streams[which];
+    helpers->streams[which] = *out;
+    streams_unlock();
+    stream_drop(old);
+    return 0;
+}
+
+/* The channel's stream of that kind, made the first time and after a reset: a reference. Returns a result. */
+static int helper_of(struct lease *lease, enum helper_stream which, bool check, struct stream **out)
+{
+    struct helpers *helpers = helpers_of(lease->channel, lease->device);
 
     if (!helpers)
         return SLUICE_E_NO_MEMORY;
-    place = &helpers->joins[kind];
-    out->id = there = atomic_load(place);
-    if (there && !(fresh && sluice_stream_info(*out, &info) != 0))
+    *out = keep_helper(helpers, which);
+    if (*out && !is_ended(*out, check))
         return 0;
-    if ((r = sluice_stream_create(lease->device->device, &params, out)) != 0)
-        return r;
-    if (!atomic_compare_exchange_strong(place, &there, out->id)) { /* another thread was first */
-        (void)sluice_stream_destroy(out);
-        out->id = there;
-    }
-    return 0;
+    stream_drop(*out);
+    return make_helper(helpers, which, out);
 }
+
+struct stream *copy_stream(struct state *state, struct channel *channel, const char *device)
+{
+    const struct opened *opened = device_open(state, device);
+    struct helpers *helpers = opened ? helpers_of(channel, opened) : NULL;
+    struct stream *stream;
+    int r;
+
+    if (!helpers)
+        return opened ? (struct stream *)PyErr_NoMemory() : NULL;
+    stream = keep_helper(helpers, COPY);
+    if (stream && !stream_was_reset(stream))
+        return stream;
+    stream_drop(stream);
+    Py_BEGIN_ALLOW_THREADS r = make_helper(helpers, COPY, &stream);
+    Py_END_ALLOW_THREADS return r == 0 ? stream : (struct stream *)raise_result(state, r);
+}
+
+/* ---- joins ---- */
 
 static bool is_legacy(const struct stream *stream)
 {
     return stream_native(stream) == 0;
 }
 
-/* A stream of ours behind all of them. */
-static int join_all(struct lease *lease, struct stream **all, uint32_t count, bool fresh, struct sluice_stream *out)
+/* Gives a reference to a stream of ours behind all of them. `check`: makes it anew if a reset has ended it. */
+static int join_all(struct lease *lease, struct stream **all, uint32_t count, bool check, struct stream **out)
 {
-    int kind = PLAIN, r;
+    enum helper_stream which = JOIN;
+    int r;
 
     for (uint32_t i = 0; i < count; i++)
         if (is_legacy(all[i]))
-            kind = BLOCKING;
-    if ((r = join_of(lease, kind, fresh, out)) != 0)
+            which = JOIN_BLOCKING;
+    if ((r = helper_of(lease, which, check, out)) != 0)
         return r;
     for (uint32_t i = 0; r == 0 && i < count; i++)
         if (!is_legacy(all[i]))
-            r = stream_join(*out, all[i]);
+            r = stream_join(stream_handle(*out), all[i]);
+    if (r != 0)
+        stream_drop(*out);
     return r;
 }
 
 /* The blocking stream stands for the default one, which may take no events. */
 static int wait_for(struct lease *lease, struct sluice_stream stream, const struct stream *other)
 {
-    struct sluice_stream join;
+    struct stream *join;
     int r;
 
     if (!is_legacy(other))
         return stream_join(stream, other);
-    r = join_of(lease, BLOCKING, false, &join);
-    if (r == 0)
-        r = sluice_stream_wait_stream(stream, join);
-    if (r == SLUICE_E_STALE && (r = join_of(lease, BLOCKING, true, &join)) == 0)
-        r = sluice_stream_wait_stream(stream, join); /* a reset of the device had ended the other */
+    if ((r = helper_of(lease, JOIN_BLOCKING, true, &join)) != 0)
+        return r;
+    r = sluice_stream_wait_stream(stream, stream_handle(join));
+    stream_drop(join);
     return r;
 }
 
@@ -263,16 +306,17 @@ static bool is_valid_native(const struct stream *stream)
 
 int lease_join(struct lease *lease, uintptr_t *native)
 {
-    struct sluice_stream join;
-    struct stream *few[LEASE_STREAMS];
+    struct stream *few[LEASE_STREAMS], *join;
     uint32_t count;
     struct stream **all = list(lease, few, &count);
     int r = all ? 0 : SLUICE_E_NO_MEMORY;
 
     if (r == 0 && count == 1 && is_valid_native(all[0]))
         *native = stream_native(all[0]);
-    else if (r == 0 && (r = join_all(lease, all, count, true, &join)) == 0)
-        r = sluice_stream_native(join, native);
+    else if (r == 0 && (r = join_all(lease, all, count, true, &join)) == 0) {
+        *native = stream_native(join);
+        stream_drop(join);
+    }
     drop_list(all, few, count);
     return r;
 }
@@ -296,16 +340,18 @@ static int call_release(struct lease *lease, struct sluice_stream stream)
     return sluice_reader_release(lease->channel->reader, &lease->frame, stream);
 }
 
-static int end_behind(struct lease *lease, struct stream **all, uint32_t count, bool fresh,
-                      call end)
+static int end_behind(struct lease *lease, struct stream **all, uint32_t count, bool check, call end)
 {
-    struct sluice_stream join;
+    struct stream *join;
     int r;
 
-    if (count == 1 && stream_is_usable_here(all[0]) && !fresh)
+    if (count == 1 && stream_is_usable_here(all[0]) && !check)
         return end(lease, stream_handle(all[0]));
-    r = join_all(lease, all, count, fresh, &join);
-    return r == 0 ? end(lease, join) : r;
+    if ((r = join_all(lease, all, count, check, &join)) != 0)
+        return r;
+    r = end(lease, stream_handle(join));
+    stream_drop(join);
+    return r;
 }
 
 static int end_by(struct lease *lease, call end)
@@ -363,11 +409,14 @@ static struct stream *stream_at(struct lease *lease, uint32_t i)
 /* The blocking stream stands for the default one, which may take no work. */
 static int finish(struct lease *lease, const struct stream *stream)
 {
-    struct sluice_stream join;
+    struct stream *join;
+    int r;
 
-    if (is_legacy(stream) && join_of(lease, BLOCKING, true, &join) == 0)
-        return sluice_stream_synchronize(join);
-    return stream_finish(stream);
+    if (!is_legacy(stream) || helper_of(lease, JOIN_BLOCKING, true, &join) != 0)
+        return stream_finish(stream);
+    r = sluice_stream_synchronize(stream_handle(join));
+    stream_drop(join);
+    return r;
 }
 
 /* Waits for all streams that are not capturing; returns a reference to the first that is, and their number. */

@@ -76,7 +76,7 @@ void streams_release_owners(struct state *state)
 {
     if (atomic_load_explicit(&state->owners->dropped, memory_order_relaxed))
         release_owners(state->owners, true);
-    native_end_left();
+    native_end_deferred();
 }
 
 int streams_init(struct state *state)
@@ -126,14 +126,13 @@ void stream_own(struct state *state, struct stream *stream, PyObject *owner)
     atomic_fetch_add_explicit(&state->owners->references, 1, memory_order_relaxed);
 }
 
-/* Takes `native` over. */
-static struct stream *new_stream(struct state *state, struct native *native, enum sluice_stream_kind kind, PyObject *owner)
+/* Takes `native` over; NULL without memory. */
+static struct stream *new_stream(struct native *native, enum sluice_stream_kind kind)
 {
     struct stream *stream = calloc(1, sizeof *stream);
 
     if (!stream) {
         native_drop(native);
-        PyErr_NoMemory();
         return NULL;
     }
     stream->references = 1;
@@ -141,8 +140,6 @@ static struct stream *new_stream(struct state *state, struct native *native, enu
     stream->native = native;
     stream->identity = kind == SLUICE_STREAM_BORROWED ? 0 : native->handle.id;
     stream->thread = native->value == PER_THREAD ? this_thread() : 0;
-    if (owner)
-        stream_own(state, stream, owner);
     return stream;
 }
 
@@ -221,11 +218,14 @@ struct stream *stream_view(struct state *state, uintptr_t native, const char *de
         Py_BEGIN_ALLOW_THREADS r = native_wrap(opened, native, &found);
         Py_END_ALLOW_THREADS
     }
-    if (r != 0) {
-        raise_result(state, r);
-        return NULL;
-    }
-    return new_stream(state, found, native == 0 ? SLUICE_STREAM_DEFAULT : SLUICE_STREAM_BORROWED, owner);
+    if (r != 0)
+        return (struct stream *)raise_result(state, r);
+    struct stream *stream = new_stream(found, native == 0 ? SLUICE_STREAM_DEFAULT : SLUICE_STREAM_BORROWED);
+    if (!stream)
+        return (struct stream *)PyErr_NoMemory();
+    if (owner)
+        stream_own(state, stream, owner);
+    return stream;
 }
 
 struct stream *stream_of_native(struct state *state, uintptr_t native, const char *device)
@@ -238,29 +238,26 @@ struct stream *stream_of_native(struct state *state, uintptr_t native, const cha
     return stream;
 }
 
+int stream_make(const struct opened *device, const struct sluice_stream_params *params, struct stream **out)
+{
+    struct native *native;
+    int r = native_create(device, params, &native);
+
+    *out = r == 0 ? new_stream(native, SLUICE_STREAM_OWNED) : NULL;
+    return r == 0 && !*out ? SLUICE_E_NO_MEMORY : r;
+}
+
 struct stream *stream_create(struct state *state, const char *device, const struct sluice_stream_params *params)
 {
     const struct opened *opened = device_open(state, device);
-    struct native *native = opened ? native_new(opened, 0) : NULL;
+    struct stream *stream;
     int r;
 
-    if (!native)
-        return opened ? (struct stream *)PyErr_NoMemory() : NULL;
+    if (!opened)
+        return NULL;
     streams_release_owners(state);
-    Py_BEGIN_ALLOW_THREADS r = sluice_stream_create(opened->device, params, &native->handle);
-    if (r == 0)
-        r = sluice_stream_native(native->handle, &native->value);
-    if (r == 0)
-        native_add_ours(native);
-    Py_END_ALLOW_THREADS if (r == 0) return new_stream(state, native, SLUICE_STREAM_OWNED, NULL);
-    native_drop(native);
-    raise_result(state, r);
-    return NULL;
-}
-
-struct stream *stream_make(struct state *state, const char *device)
-{
-    return stream_create(state, device, NULL);
+    Py_BEGIN_ALLOW_THREADS r = stream_make(opened, params, &stream);
+    Py_END_ALLOW_THREADS return r == 0 ? stream : (struct stream *)raise_result(state, r);
 }
 
 /* ---- waiting for a stream ---- */
@@ -351,11 +348,11 @@ int stream_close(const struct state *state, struct stream *stream)
     char text[STREAM_NAME];
     unsigned current;
 
-    native_lock();
+    streams_lock();
     current = stream->current;
     if (current == 0)
         atomic_store(&stream->closed, true);
-    native_unlock();
+    streams_unlock();
     if (current == 0)
         return 0;
     raise_as(state, ERROR_E_BUSY,
@@ -368,39 +365,39 @@ bool stream_close_later(struct stream *stream)
 {
     bool later;
 
-    native_lock();
+    streams_lock();
     later = stream->current > 0;
     stream->closing = later;
     if (!later)
         atomic_store(&stream->closed, true);
-    native_unlock();
+    streams_unlock();
     return later;
 }
 
 void stream_on_stack(struct stream *stream, bool own)
 {
-    native_lock();
+    streams_lock();
     stream->current++;
     stream->entered += own;
-    native_unlock();
+    streams_unlock();
 }
 
 bool stream_off_stack(struct stream *stream, bool own)
 {
     bool outermost;
 
-    native_lock();
+    streams_lock();
     if (--stream->current == 0 && stream->closing)
         atomic_store(&stream->closed, true);
     stream->entered -= own;
     outermost = own && stream->entered == 0;
-    native_unlock();
+    streams_unlock();
     return outermost;
 }
 
 bool stream_was_reset(const struct stream *stream)
 {
-    return native_stale(stream->native);
+    return native_was_reset(stream->native);
 }
 
 int stream_check_reset(const struct state *state, const struct stream *stream)

@@ -48,7 +48,7 @@ struct stream {
     uint64_t thread;            /* that named CU_STREAM_PER_THREAD; else 0 */
     bool at_once;               /* its outermost `with` does not wait when it is left */
     _Atomic bool closed;
-    /* under native_lock */
+    /* under streams_lock */
     unsigned current; /* number of places on threads' stacks */
     unsigned entered; /* number of its own `with`s, without use() */
     bool closing;     /* closed once `current` is 0 */
@@ -79,8 +79,8 @@ int stream_current(struct state *state, const char *device, struct stream **out)
 /* The same for work on frames: raises if it was reset. */
 int stream_current_usable(struct state *state, const char *device, struct stream **out);
 
-/* A new non-blocking one of ours. */
-struct stream *stream_make(struct state *state, const char *device);
+/* A new one of ours (`params` NULL: a non-blocking one). No GIL needed. Returns a result. */
+int stream_make(const struct opened *device, const struct sluice_stream_params *params, struct stream **out);
 
 /* CU_STREAM_PER_THREAD (2) is another stream on every thread, and a frame may end on any. On the thread that named it, it is a
  * stream as others. Elsewhere nothing can be queued behind it, except behind the device's legacy default stream, which is

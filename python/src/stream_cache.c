@@ -1,35 +1,34 @@
 /* SPDX-License-Identifier: MIT
  *
- * Native streams, each with one handle of the library's, and the table that finds them by value.
+ * The table of native streams.
  */
 #include "stream_cache.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#define CACHE 64 /* foreign ones that are found by their value */
+#define CACHE 64
 
-/* Held for a few steps, never over a call of the library's or of Python's. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct native *cache[CACHE];
+static struct native *cache[CACHE]; /* foreign ones, each with a reference */
 static unsigned cached;
-static uint64_t looks;
+static uint64_t turn;
 static struct native *ours;
-static struct native *left; /* could not be ended when their last reference went: they captured */
+static struct native *deferred; /* captured when their last reference was dropped */
 
-void native_lock(void)
+void streams_lock(void)
 {
     pthread_mutex_lock(&lock);
 }
 
-void native_unlock(void)
+void streams_unlock(void)
 {
     pthread_mutex_unlock(&lock);
 }
 
 static void watch_forks(void)
 {
-    pthread_atfork(native_lock, native_unlock, native_unlock);
+    pthread_atfork(streams_lock, streams_unlock, streams_unlock);
 }
 
 void native_init(void)
@@ -45,8 +44,7 @@ static struct native *native_keep(struct native *native)
     return native;
 }
 
-/* Ends its handle. Only of one of ours that captures the library says no: it is tried again later.
- */
+/* Only a stream of ours that captures cannot be ended: that is tried again later. */
 static void native_end(struct native *native)
 {
     int r = native->value == 0 && !native->ours ? 0 : sluice_stream_destroy(&native->handle);
@@ -55,17 +53,17 @@ static void native_end(struct native *native)
         free(native);
         return;
     }
-    native_lock();
-    native->next = left;
-    left = native;
-    native_unlock();
+    streams_lock();
+    native->next = deferred;
+    deferred = native;
+    streams_unlock();
 }
 
 void native_drop(struct native *native)
 {
     if (!native || atomic_fetch_sub_explicit(&native->references, 1, memory_order_acq_rel) != 1)
         return;
-    native_lock();
+    streams_lock();
     if (native->ours) {
         if (native->previous)
             native->previous->next = native->next;
@@ -74,20 +72,20 @@ void native_drop(struct native *native)
         if (native->next)
             native->next->previous = native->previous;
     }
-    native_unlock();
+    streams_unlock();
     native_end(native);
 }
 
-void native_end_left(void)
+void native_end_deferred(void)
 {
     struct native *native;
 
-    if (!__atomic_load_n(&left, __ATOMIC_RELAXED))
+    if (!__atomic_load_n(&deferred, __ATOMIC_RELAXED))
         return;
-    native_lock();
-    native = left;
-    left = NULL;
-    native_unlock();
+    streams_lock();
+    native = deferred;
+    deferred = NULL;
+    streams_unlock();
     while (native) {
         struct native *next = native->next;
         native_end(native);
@@ -95,12 +93,12 @@ void native_end_left(void)
     }
 }
 
-bool native_stale(const struct native *native)
+bool native_was_reset(const struct native *native)
 {
     return native->resets != atomic_load(&native->device->resets);
 }
 
-/* The table forgets foreign ones that were not looked for lately, so that there may be two of one. */
+/* A foreign stream that the cache has dropped may have two entries. */
 bool native_same(const struct native *a, const struct native *b)
 {
     bool by_value = a->device->ordinal >= 0 || (!a->ours && !b->ours);
@@ -110,10 +108,10 @@ bool native_same(const struct native *a, const struct native *b)
 
 static bool is(const struct native *native, uintptr_t value, const struct opened *device)
 {
-    return native->value == value && native->device == device && !native_stale(native);
+    return native->value == value && native->device == device && !native_was_reset(native);
 }
 
-/* Under the lock: unless its last reference has just gone. */
+/* With the lock. Fails if its last reference was just dropped. */
 static bool keep_if_alive(struct native *native)
 {
     uint32_t references = atomic_load(&native->references);
@@ -128,7 +126,7 @@ static struct native *find_locked(uintptr_t value, const struct opened *device)
 {
     for (unsigned i = 0; i < cached; i++)
         if (is(cache[i], value, device)) {
-            cache[i]->used = ++looks;
+            cache[i]->used = ++turn;
             return native_keep(cache[i]);
         }
     for (struct native *native = device->ordinal >= 0 ? ours : NULL; native; native = native->next)
@@ -139,14 +137,13 @@ static struct native *find_locked(uintptr_t value, const struct opened *device)
 
 struct native *native_find(uintptr_t value, const struct opened *device)
 {
-    native_lock();
+    streams_lock();
     struct native *native = find_locked(value, device);
-    native_unlock();
+    streams_unlock();
     return native;
 }
 
-/* Puts it where it is found, in place of the one that was looked for least lately; returns that
- * one. */
+/* Into the cache; returns the least recently used one, which it replaces, or NULL. */
 static struct native *insert_locked(struct native *native)
 {
     unsigned at = cached;
@@ -161,12 +158,12 @@ static struct native *insert_locked(struct native *native)
     } else {
         cached++;
     }
-    native->used = ++looks;
+    native->used = ++turn;
     cache[at] = native_keep(native);
     return evicted;
 }
 
-struct native *native_new(const struct opened *device, uintptr_t value)
+static struct native *new_native(const struct opened *device, uintptr_t value)
 {
     struct native *native = calloc(1, sizeof *native);
 
@@ -181,7 +178,7 @@ struct native *native_new(const struct opened *device, uintptr_t value)
 
 int native_wrap(const struct opened *device, uintptr_t value, struct native **out)
 {
-    struct native *native = native_new(device, value), *first, *evicted = NULL;
+    struct native *native = new_native(device, value), *first, *evicted = NULL;
     int r = !native      ? SLUICE_E_NO_MEMORY
             : value == 0 ? sluice_stream_default(device->device, &native->handle)
                          : sluice_stream_wrap(device->device, value, NULL, NULL, &native->handle);
@@ -190,11 +187,11 @@ int native_wrap(const struct opened *device, uintptr_t value, struct native **ou
         free(native);
         return r;
     }
-    native_lock();
+    streams_lock();
     first = find_locked(value, device);
     if (!first)
         evicted = insert_locked(native);
-    native_unlock();
+    streams_unlock();
     native_drop(evicted);
     if (first)
         native_drop(native);
@@ -202,26 +199,41 @@ int native_wrap(const struct opened *device, uintptr_t value, struct native **ou
     return 0;
 }
 
-/* A new native stream can have the value of a foreign one that is gone: whoever finds it by that
- * now means ours. */
-void native_add_ours(struct native *native)
+/* With the lock. A foreign stream that is gone may have had its value: the value means ours now. */
+static struct native *insert_ours(struct native *native)
 {
     struct native *evicted = NULL;
 
-    native_lock();
-    for (unsigned i = 0; i < cached && native->device->ordinal >= 0; i++)
+    for (unsigned i = 0; i < cached && native->device->ordinal >= 0 && !evicted; i++)
         if (is(cache[i], native->value, native->device)) {
             evicted = cache[i];
             cache[i] = cache[--cached];
-            break;
         }
     native->ours = true;
     native->next = ours;
     if (ours)
         ours->previous = native;
     ours = native;
-    native_unlock();
+    return evicted;
+}
+
+int native_create(const struct opened *device, const struct sluice_stream_params *params, struct native **out)
+{
+    struct native *native = new_native(device, 0), *evicted;
+    int r = native ? sluice_stream_create(device->device, params, &native->handle) : SLUICE_E_NO_MEMORY;
+
+    if (r == 0)
+        r = sluice_stream_native(native->handle, &native->value);
+    if (r != 0) {
+        native_drop(native);
+        return r;
+    }
+    streams_lock();
+    evicted = insert_ours(native);
+    streams_unlock();
     native_drop(evicted);
+    *out = native;
+    return 0;
 }
 
 void native_forget(const struct opened *device, bool all)
@@ -229,14 +241,14 @@ void native_forget(const struct opened *device, bool all)
     struct native *evicted[CACHE];
     unsigned n = 0, kept = 0;
 
-    native_lock();
+    streams_lock();
     for (unsigned i = 0; i < cached; i++)
         if (cache[i]->device == device && (all || atomic_load(&cache[i]->references) == 1))
             evicted[n++] = cache[i];
         else
             cache[kept++] = cache[i];
     cached = kept;
-    native_unlock();
+    streams_unlock();
     while (n > 0)
         native_drop(evicted[--n]);
 }

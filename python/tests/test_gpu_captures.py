@@ -193,12 +193,12 @@ def test_copies_to_the_host_beside_a_capture(gpu, run_fetch, writable):
         with gpu.capture(captures) as graph:
             for copy in copies:
                 if writable:
-                    with pytest.raises(sluice.CaptureError, match="behind work that is being captured.*after the capture"):
+                    with pytest.raises(sluice.CaptureError, match="wait for work that is being captured.*after the capture"):
                         copy()
                 else:
                     assert copy().tobytes() == bytes([5]) * SIZE
             if writable:
-                with pytest.raises(sluice.CaptureError, match="behind work that is being captured"):
+                with pytest.raises(sluice.CaptureError, match="wait for work that is being captured"):
                     frame.copy_to(target, stream=sluice.Stream.from_handle(other, gpu.device))
             with pytest.raises(sluice.CaptureError, match="captur"):
                 frame.copy_to(target)
