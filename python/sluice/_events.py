@@ -3,7 +3,7 @@
 from typing import final
 
 from . import _sluice
-from ._sluice import Error, EventClosedError, NoTimingError, NotRecordedError, current_stream
+from ._sluice import Error, EventClosedError, NoTimingError, NotRecordedError, _event_record, _event_wait, current_stream
 
 
 @final
@@ -18,7 +18,7 @@ class Event:
 
     def __new__(cls, device="cuda:0", timing=False, sleep=False):
         made, name = _sluice._event_create(device, timing, sleep)
-        event = super().__new__(cls)
+        event = object.__new__(cls)
         event._handle = event._id = made  # the one is 0 once it is closed
         event._device, event._timing = name, bool(timing)
         return event
@@ -29,20 +29,29 @@ class Event:
     def record(self, stream=None):
         """Marks the point after the work that a stream was given so far (None: this thread's current Sluice stream; TypeError if it
         has none). Again moves the mark; waits that were queued before keep the old one. Raises WrongDeviceError."""
-        self._call(_sluice._event_record, self._stream(stream), self._device)
+        _event_record(self._handle or self._open(), self._current() if stream is None else stream, self._device)
 
     def wait(self, stream=None):
         """What a stream is given from now on waits for the mark. The CPU does not wait: synchronize() does. Raises
         NotRecordedError, WrongDeviceError, CaptureError."""
-        self._call(_sluice._event_wait, self._stream(stream), self._device)
+        try:
+            _event_wait(self._handle or self._open(), self._current() if stream is None else stream, self._device)
+        except NotRecordedError:
+            self._raise_unrecorded()
 
     def query(self):
         """-> bool: whether the mark has been reached. Raises NotRecordedError, CaptureError."""
-        return self._call(_sluice._event_query)
+        try:
+            return _sluice._event_query(self._open())
+        except NotRecordedError:
+            self._raise_unrecorded()
 
     def synchronize(self):
         """Waits until the mark has been reached; other threads run meanwhile. Raises NotRecordedError, CaptureError."""
-        self._call(_sluice._event_synchronize)
+        try:
+            _sluice._event_synchronize(self._open())
+        except NotRecordedError:
+            self._raise_unrecorded()
 
     def elapsed(self, stop, /):
         """-> float
@@ -80,15 +89,8 @@ class Event:
             return self._handle
         raise EventClosedError(f"{self!r} was closed: make another one")
 
-    def _call(self, function, *arguments):
-        handle = self._open()
-        try:
-            return function(handle, *arguments)
-        except NotRecordedError:
-            self._raise_unrecorded()
-
-    def _stream(self, stream):
-        if stream is None and (stream := current_stream(self._device)) is None:
+    def _current(self):
+        if (stream := current_stream(self._device)) is None:
             raise TypeError(f"on which stream? This thread has no current Sluice stream of \"{self._device}\": give stream=, or enter "
                             "one by `with`")
         return stream

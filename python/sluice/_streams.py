@@ -23,21 +23,17 @@ def raise_after(failure, error):
         error.__context__ = failure
 
 
-class _Use:
-    """`with stream.use()`."""
+class _Use(tuple):
+    """`with stream.use()`: a tuple of the stream, which takes no __init__() to make."""
 
-    __slots__ = ("_stream",)
-
-    def __init__(self, stream):
-        self._stream = stream
+    __slots__ = ()
 
     def __enter__(self):
-        self._stream._push(False)
-        return self._stream
+        return self[0]._push(False)
 
     def __exit__(self, kind, error, trace, /):
         try:
-            self._stream._pop(False)
+            self[0]._pop(False)
         except Error as failure:
             raise_after(failure, error)
         return False
@@ -97,11 +93,10 @@ class Stream(_sluice._Stream):
 
         Within `with stream.use():` it is this thread's current stream; nothing is waited for or closed at the end. May be entered
         again and again, on any thread."""
-        return _Use(self)
+        return _Use((self,))
 
     def __enter__(self):
-        self._push(True)
-        return self
+        return self._push(True)
 
     def __exit__(self, kind, error, trace, /):
         try:

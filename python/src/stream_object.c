@@ -315,7 +315,7 @@ static PyObject *close_stream(PyObject *self, PyObject *later)
     return PyBool_FromLong(open);
 }
 
-/* `own`: by its own `with`, not by use(). */
+/* -> itself. `own`: by its own `with`, not by use(). */
 static PyObject *push(PyObject *self, PyObject *own)
 {
     struct stream *stream = stream_object_use(self);
@@ -325,7 +325,7 @@ static PyObject *push(PyObject *self, PyObject *own)
         return NULL;
     r = stream_push(((struct stream_object *)self)->state, stream, own == Py_True);
     stream_drop(stream);
-    return r < 0 ? NULL : Py_NewRef(Py_None);
+    return r < 0 ? NULL : Py_NewRef(self);
 }
 
 /* -> 0: its own `with` is entered still; 1: that was the outermost, which waits; 2: which does not. */
