@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader takes frames.
+ * A reader acquires frames.
  */
 #include "reader.h"
 
@@ -32,8 +32,8 @@ struct channel *reader_channel(struct reader *reader)
     return channel;
 }
 
-/* Where the frame lies that was just acquired; looked at again when another writer came. With the
- * channel entered. Not 0: the exception is set, and the frame given back. */
+/* Finds the device of the frame that was just acquired, once for each session. With the channel entered. Not 0: the exception is
+ * set, and the frame released. */
 static int place(struct reader *reader, struct channel *channel, struct lease *lease)
 {
     char name[DEVICE_NAME];
@@ -84,7 +84,7 @@ static int acquire_wait(struct reader *reader, struct channel *channel, struct l
     return r;
 }
 
-/* Mostly it takes less time than letting go of the GIL. */
+/* With the GIL: usually it takes less time than to release that. */
 static int acquire_now(struct reader *reader, struct channel *channel, struct lease *lease)
 {
     int r;
@@ -106,7 +106,7 @@ bool reader_may_come(int r)
     return r == SLUICE_TIMEOUT || r == SLUICE_NO_WRITER || r == SLUICE_AGAIN;
 }
 
-#define MIN_WAIT (50 * INT64_C(1000)) /* ns; beside such waits a rehearsal takes no time */
+#define MIN_WAIT (50 * INT64_C(1000)) /* ns; a warm-up costs little beside such waits */
 
 int reader_acquire(struct reader *reader, struct channel *channel, struct lease *lease,
                    int64_t timeout_ns)
@@ -120,7 +120,7 @@ int reader_acquire(struct reader *reader, struct channel *channel, struct lease 
         export_warm_up(reader->state, channel);
     while ((again = patience_next(&patience, channel)) > 0) {
         r = acquire_wait(reader, channel, lease, patience.slice);
-        if (r == 0) /* by the writer's clock, which is ours: no call after the wait */
+        if (r == 0) /* from the writer's time, by the same clock: no call after the wait */
             atomic_store_explicit(
                 &channel->typical_wait,
                 (int64_t)((uint64_t)lease->frame.commit_ns - (uint64_t)patience.began),
@@ -133,11 +133,10 @@ int reader_acquire(struct reader *reader, struct channel *channel, struct lease 
             return r;
         }
     }
-    return again < 0 ? r : acquire_now(reader, channel, lease); /* the GIL may have come late, a frame before it */
+    return again < 0 ? r : acquire_now(reader, channel, lease); /* a frame may have come before the GIL did */
 }
 
-/* The reader's device, as far as it is known; NULL if not. Before the first frame it may have a name
- * by which nobody has opened it yet. */
+/* The reader's device; NULL if it is not known yet. Before the first frame the device may not be open yet. */
 static const char *device_now(struct reader *reader, struct channel *channel, char *name)
 {
     const struct opened *opened;
@@ -149,14 +148,13 @@ static const char *device_now(struct reader *reader, struct channel *channel, ch
     if (strcmp(name, "host") == 0)
         return name;
     if (!(opened = device_open(reader->state, name))) {
-        PyErr_Clear(); /* acquire says what is wrong with it */
+        PyErr_Clear(); /* acquire fails with a message */
         return name;
     }
     return device_text(opened);
 }
 
-/* Of whatever device it is: acquire tells whether the next frame is of that one, which may be of
- * another writer than the last. */
+/* A stream of any device: acquire checks that the next frame is of the same, since the next writer may be on another one. */
 static int name_given(struct reader *reader, struct lease *lease, const char *device,
                       PyObject *given)
 {
@@ -166,8 +164,8 @@ static int name_given(struct reader *reader, struct lease *lease, const char *de
     return stream ? lease_use_named(lease, stream) : -1;
 }
 
-/* The stream that next() was given, or the thread's, into the lease. -1 with an exception. `of`: the
- * device's ordinal, as far as it is known. */
+/* Puts the stream that next() was given, or the thread's, into the lease. `of`: the device's ordinal, if it is known. -1 with an
+ * exception. */
 static int name_stream(struct reader *reader, struct channel *channel, struct lease *lease,
                        PyObject *given, int *of)
 {
@@ -187,14 +185,14 @@ static int name_stream(struct reader *reader, struct channel *channel, struct le
     if (export_stream(reader->state, device, NULL, &stream) < 0)
         return -1;
     if (!stream && reader->ahead && *of != -1 && export_stream(reader->state, NULL, NULL, &stream) < 0)
-        return -1; /* of another GPU, perhaps for the next writer's frames */
+        return -1; /* a stream of another GPU may be right for the next writer's frames */
     if (stream)
         return lease_use_named(lease, stream);
     if (!reader->ahead || *of == -1)
         return 0;
     raise_as(reader->state, ERROR_E_INVALID,
-             "channel '%s': ahead=True takes frames that are not ready, for a stream to wait for: "
-             "give next(stream=...), or enter one: with sluice.Stream(device)",
+             "channel '%s': ahead=True acquires frames that are not ready, so a stream must wait for them: give next(stream=...), or "
+             "enter one: with sluice.Stream(device)",
              channel->name);
     return -1;
 }
@@ -205,9 +203,8 @@ static void forget_stream(struct lease *lease)
     lease->named = false;
 }
 
-/* The stream in the lease is of another device than the session, which may be a new one: what is known
- * of the last one's device is forgotten. Is it another one than that for which the stream was chosen, so
- * that the thread may have another stream for it, or none? */
+/* The lease's stream is of another device than the session, which may be new: forgets the last session's device. Returns whether the
+ * new one is another device than the stream was chosen for, so that the thread may have another stream for it, or none. */
 static bool choose_again(struct reader *reader, struct channel *channel, struct lease *lease,
                          int of)
 {
@@ -225,7 +222,7 @@ static bool choose_again(struct reader *reader, struct channel *channel, struct 
     return true;
 }
 
-/* On the stream that next() was given, or the thread's. What the library said, maybe with an exception. */
+/* On the stream that next() was given, or the thread's. Returns a result, perhaps with an exception. */
 static int acquire(struct reader *reader, struct channel *channel, struct lease *lease,
                    int64_t timeout_ns, PyObject *given)
 {
@@ -243,7 +240,7 @@ static int acquire(struct reader *reader, struct channel *channel, struct lease 
         again = r == SLUICE_E_WRONG_DEVICE && choose_again(reader, channel, lease, of);
     } while (again && (!given || given == Py_None));
     if (r == 0 && !lease->device && lease->used_count)
-        forget_stream(lease); /* nothing is queued on host */
+        forget_stream(lease); /* host: nothing is queued */
     return r;
 }
 

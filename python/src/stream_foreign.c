@@ -8,7 +8,7 @@
 #include "stream.h"
 #include "stream_object.h"
 
-/* An attribute, or NULL: without an exception if there is none. */
+/* An attribute; NULL without an exception if there is none. */
 static PyObject *attribute(PyObject *object, const char *name)
 {
     PyObject *value = PyObject_GetAttrString(object, name);
@@ -33,7 +33,7 @@ static int read_value(PyObject *object, PyObject *number, const char *what, uint
     return 0;
 }
 
-/* What __cuda_stream__() said: version 0 and the stream. */
+/* The result of __cuda_stream__(): version 0 and the stream. */
 static int read_protocol(PyObject *object, PyObject *said, uintptr_t *native)
 {
     PyObject *version;
@@ -63,7 +63,7 @@ static int read_protocol(PyObject *object, PyObject *said, uintptr_t *native)
     return read_value(object, PyTuple_GetItem(said, 1), "__cuda_stream__()", native);
 }
 
-/* 1: it is a stream; 0: it is none; -1 with an exception. */
+/* 1: it is a stream; 0: it is not; -1 with an exception. */
 static int read_native(PyObject *object, uintptr_t *native)
 {
     PyObject *found = attribute(object, "__cuda_stream__"), *said;
@@ -80,7 +80,7 @@ static int read_native(PyObject *object, uintptr_t *native)
     if (!PyErr_Occurred())
         found = attribute(object, what); /* PyTorch's */
     if (!found && !PyErr_Occurred() && (said = attribute(object, "wait_event"))) {
-        Py_DECREF(said); /* CuPy's: its pointers to memory have a `ptr` too */
+        Py_DECREF(said); /* CuPy's; its memory pointers also have a `ptr` */
         found = attribute(object, what = "ptr");
     }
     if (!found)
@@ -109,7 +109,7 @@ static int named_ordinal(PyObject *object)
     return ordinal >= 0 && ordinal < 1000 ? (int)ordinal : -1;
 }
 
-/* One of PyTorch's, on each frame perhaps: what is to be asked is known, and nothing of it ends. */
+/* A stream of PyTorch, perhaps for each frame: its attributes are known, and PyTorch never ends one, so it is not kept. */
 static struct stream *of_torch(struct state *state, PyObject *object, const char *device)
 {
     PyObject *number = known_attribute(object, &state->cuda_stream, "cuda_stream");
@@ -127,7 +127,7 @@ static struct stream *of_torch(struct state *state, PyObject *object, const char
                        NULL);
 }
 
-/* Of the GPU that it names itself, else of `device`. */
+/* Of the GPU that the object names, else of `device`. */
 static struct stream *of_foreign(struct state *state, PyObject *object, const char *device)
 {
     char named[DEVICE_NAME];
@@ -141,17 +141,15 @@ static struct stream *of_foreign(struct state *state, PyObject *object, const ch
     if (r == 0) {
         PyErr_Format(PyExc_TypeError,
                      PyLong_Check(object)
-                         ? "%R is no stream: for a native stream's address say "
-                           "sluice.Stream.from_handle(address, device)"
-                         : "%R is no stream: give a sluice.Stream, or one of PyTorch, CuPy or any "
-                           "library whose streams have __cuda_stream__",
+                         ? "%R is no stream: for a native stream's address use sluice.Stream.from_handle(address, device)"
+                         : "%R is no stream: give a sluice.Stream, or one of PyTorch, CuPy or any library whose streams have "
+                           "__cuda_stream__",
                      object);
         return NULL;
     }
     if (device_ordinal(device) == -1) {
         raise_as(state, ERROR_E_WRONG_DEVICE,
-                 "%R is a stream of a GPU, and this is on \"host\", where work is done when a call "
-                 "returns: give None",
+                 "%R is a stream of a GPU, and this is on \"host\", where work is done when a call returns: give None",
                  object);
         return NULL;
     }
@@ -181,8 +179,7 @@ struct stream *stream_of(struct state *state, PyObject *object, const char *devi
     if (!opened || strcmp(stream_device(stream), opened->name) == 0)
         return stream;
     raise_as(state, ERROR_E_WRONG_DEVICE,
-             "%R is a stream of \"%s\", what it is to order is on \"%s\": give one of that, which "
-             "can wait for the other",
+             "%R is a stream of \"%s\", but the work is on \"%s\": give a stream of that device, which can wait for this one",
              object, stream_device(stream), opened->name);
     stream_drop(stream);
     return NULL;
