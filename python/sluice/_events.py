@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Events: marks in streams, over the handles of the library."""
-from typing import final
-
 from . import _sluice
+from ._final import final
 from ._sluice import Error, EventClosedError, NoTimingError, NotRecordedError, _event_record, _event_wait, current_stream
 
 
@@ -22,9 +21,6 @@ class Event:
         event._handle = event._id = made  # the one is 0 once it is closed
         event._device, event._timing = name, bool(timing)
         return event
-
-    def __init_subclass__(cls):
-        raise TypeError("sluice.Event has no subclasses")
 
     def record(self, stream=None):
         """Marks the point after the work that a stream was given so far (None: this thread's current Sluice stream; TypeError if it

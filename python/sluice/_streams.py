@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Streams: the class that programs use, over the extension's counted streams."""
 import warnings
-from typing import final
 
 from . import _sluice
 from ._events import Event
+from ._final import final
 from ._sluice import CaptureError, Error, StaleError
 
 _OWNED, _BORROWED, _DEFAULT = range(3)  # enum sluice_stream_kind
@@ -54,9 +54,6 @@ class Stream(_sluice._Stream):
 
     def __new__(cls, device="cuda:0", *, priority=0, blocking=False, sync_on_exit=True):
         return _sluice._stream_create(device, priority, blocking, sync_on_exit)
-
-    def __init_subclass__(cls):
-        raise TypeError("sluice.Stream has no subclasses")
 
     @classmethod
     def default(cls, device="cuda:0"):

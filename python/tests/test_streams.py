@@ -78,6 +78,16 @@ def test_they_stay_in_their_process(device):
                 give(thing)
 
 
+def test_they_have_no_subclasses_and_no_more_attributes(device):
+    for thing in (sluice.Stream(device), sluice.Event(device)):
+        kind = type(thing)
+        with pytest.raises(TypeError, match="not an acceptable base type"):
+            type("Own", (kind,), {})
+        with pytest.raises(AttributeError):
+            thing.more = 1
+        assert kind.__module__ == "sluice" and repr(kind) == f"<class 'sluice.{kind.__name__}'>"
+
+
 def test_the_default_stream(device):
     stream = sluice.Stream.default(device)
     assert stream.is_default and stream.native == 0 and not stream.is_external
