@@ -192,7 +192,7 @@ TEST(parameters_that_make_no_sense)
         CHECK(strlen(sluice_last_error()) > 10);
     }
     writer = kit_writer("cam", 4 * KIB);
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 9; i++) {
         struct sluice_reader_params params = kit_reader_params("cam");
         int expected = SLUICE_E_INVALID;
         switch (i) {
@@ -204,6 +204,7 @@ TEST(parameters_that_make_no_sense)
         case 5: params.uid_count = 1; break;
         case 6: params.device = kit_device() ? "host" : "cuda:0"; expected = SLUICE_E_WRONG_DEVICE; break;
         case 7: params.device = ""; expected = SLUICE_E_UNSUPPORTED; break;
+        case 8: params.hold = UINT32_MAX; expected = SLUICE_E_LIMIT; break;
         }
         CHECK_RESULT(sluice_reader_open(&reader, &params), expected);
         CHECK(strlen(sluice_last_error()) > 10);

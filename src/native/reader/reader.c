@@ -210,15 +210,16 @@ static int start_joining(struct sl_reader *reader)
 int sl_native_reader_open(struct sluice_reader *base, const struct sluice_reader_params *params)
 {
     struct sl_reader *reader = sl_reader_of(base);
+    struct sluice_reader_params complete = *params;
     int r;
 
     base->object.finish = finish;
     reader->poll.epoll = reader->poll.note = -1;
-    reader->params = *params;
-    reader->params.name = base->name;
-    reader->params.device = NULL;
-    if ((r = complete_params(&reader->params)) != 0)
+    complete.name = base->name;
+    complete.device = NULL;
+    if ((r = complete_params(&complete)) != 0)
         return r;
+    reader->params = complete; /* not before: `finish` relies on them */
     if (params->device && !sl_device_kind(params->device))
         return sl_fail(SLUICE_E_UNSUPPORTED,
                        "channel '%s': there is no device '%.80s'; leave it out, or use \"host\" or \"cuda:0\"", base->name,

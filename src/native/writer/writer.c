@@ -185,19 +185,20 @@ static int open_channel(struct sl_writer *writer, const unsigned char uuid[SL_DE
 int sl_native_writer_open(struct sluice_writer *base, const struct sluice_writer_params *params)
 {
     struct sl_writer *writer = sl_writer_of(base);
+    struct sluice_writer_params complete = *params;
     unsigned char uuid[SL_DEVICE_UUID];
     struct sluice_format format;
     int r;
 
     base->object.finish = finish;
-    writer->params = *params;
-    writer->params.name = base->name;
-    writer->params.device = NULL; /* the caller's string does not outlive this call */
     writer->next_memory = 1;
     writer->session = sl_os_random();
-    if ((r = complete_params(&writer->params)) != 0 || (r = sl_format_load(&format, params->format)) != 0)
+    complete.name = base->name;
+    complete.device = NULL; /* the caller's string does not outlive this call */
+    if ((r = complete_params(&complete)) != 0 || (r = sl_format_load(&format, params->format)) != 0)
         return r;
-    writer->params.format = &format;
+    complete.format = &format;
+    writer->params = complete; /* not before: `finish` relies on them */
     if ((r = find_backends(writer, params->device ? params->device : "host", uuid)) == 0)
         r = open_channel(writer, uuid);
     writer->params.format = NULL;
