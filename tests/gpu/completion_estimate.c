@@ -13,7 +13,7 @@ static int64_t learnt(sluice_reader *handle)
     struct sluice_reader *base;
 
     CHECK_OK(sl_reader_hold(handle, &base));
-    int64_t after = sl_reader_of(base)->session ? (int64_t)sl_load(&sl_reader_of(base)->session->due.after, relaxed) : 0;
+    int64_t after = sl_reader_of(base)->session ? (int64_t)sl_load(&sl_reader_of(base)->session->estimate.duration_ns, relaxed) : 0;
     sl_object_drop(&base->object);
     return after;
 }

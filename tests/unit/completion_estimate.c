@@ -9,9 +9,9 @@
 #define US INT64_C(1000)
 #define SINCE (7 * SLUICE_S)
 
-static struct sl_due due_after(int64_t after, int64_t off)
+static struct sl_completion_estimate due_after(int64_t duration, int64_t off)
 {
-    return (struct sl_due){ .after = (uint64_t)after, .off = (uint64_t)off };
+    return (struct sl_completion_estimate){ .duration_ns = (uint64_t)duration, .error_ns = (uint64_t)off };
 }
 
 /* How a reader gets a frame. */
@@ -22,13 +22,13 @@ struct way {
 
 /* A frame that is ready `took` after its commit. The reader first looks `first` after that, and wakes from a sleep
  * `late`. */
-static struct way go(const struct sl_due *due, int64_t took, int64_t first, int64_t late)
+static struct way go(const struct sl_completion_estimate *due, int64_t took, int64_t first, int64_t late)
 {
     struct way way = { .found = first, .looks = 1 };
 
     for (; way.found < took; way.looks++) {
         int64_t now = SINCE + way.found;
-        struct sl_due_step step = sl_due_step(due, now, SINCE, way.watches > 0);
+        struct sl_poll_step step = sl_completion_estimate_next(due, now, SINCE, way.watches > 0);
         CHECK(step.until > now);
         int64_t until = step.until - SINCE;
         if (step.watch)
@@ -41,22 +41,22 @@ static struct way go(const struct sl_due *due, int64_t took, int64_t first, int6
 }
 
 /* The same, and learns. */
-static struct way pass(struct sl_due *due, int64_t took, int64_t first, int64_t late)
+static struct way pass(struct sl_completion_estimate *due, int64_t took, int64_t first, int64_t late)
 {
     int64_t unready = 0, found = first;
     bool watched = false;
     struct way way = go(due, took, first, late);
 
     while (found < took) {
-        struct sl_due_step step = sl_due_step(due, SINCE + found, SINCE, watched);
+        struct sl_poll_step step = sl_completion_estimate_next(due, SINCE + found, SINCE, watched);
         int64_t until = step.until - SINCE;
         unready = step.watch && until >= took ? took - 1 : found;
         found = !step.watch ? until + late : until < took ? until : took;
         watched |= step.watch;
     }
     CHECK_EQ(found, way.found);
-    if (unready > 0 || found < (int64_t)sl_load(&due->after, relaxed))
-        sl_due_learn(due, unready, found);
+    if (unready > 0 || found < (int64_t)sl_load(&due->duration_ns, relaxed))
+        sl_completion_estimate_update(due, unready, found);
     return way;
 }
 
@@ -70,23 +70,23 @@ TEST(estimate_finds_a_frame_that_comes_sooner_than_expected)
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         for (int64_t took = US; took < 10 * SLUICE_S; took = took * 5 / 4)
             for (int64_t off = 0; off <= expected[i]; off += expected[i] / 2 + 1) {
-                struct sl_due due = due_after(expected[i], off);
-                CHECK_LE(go(&due, took, 0, 0).found, 2 * took + (off > SL_DUE_WATCH ? SLUICE_MS / 3 : SLUICE_MS));
+                struct sl_completion_estimate due = due_after(expected[i], off);
+                CHECK_LE(go(&due, took, 0, 0).found, 2 * took + (off > SL_POLL_WATCH_NS ? SLUICE_MS / 3 : SLUICE_MS));
             }
 }
 
 /* A sleeping reader wakes rarely, and often only when a frame is due. */
 TEST(estimate_polls_rarely_before_a_frame_is_due)
 {
-    struct sl_due due = due_after(16 * SLUICE_MS, SLUICE_S);
-    struct way way = go(&due, 16 * SLUICE_MS * 7 / 8 - SL_DUE_WATCH, 0, 0);
+    struct sl_completion_estimate due = due_after(16 * SLUICE_MS, SLUICE_S);
+    struct way way = go(&due, 16 * SLUICE_MS * 7 / 8 - SL_POLL_WATCH_NS, 0, 0);
     CHECK_LE(way.found, 16 * SLUICE_MS * 7 / 8);
     CHECK_LE(way.looks, 8);
     way = go(&due, 16 * SLUICE_MS, 0, 0);
     CHECK_LE(way.found, 16 * SLUICE_MS + SLUICE_MS / 10);
     CHECK_LE(way.looks, 8 + 41);
     due = due_after(SLUICE_S, 0);
-    CHECK_LE(go(&due, SLUICE_S - SL_DUE_WATCH, 0, 0).looks, 12);
+    CHECK_LE(go(&due, SLUICE_S - SL_POLL_WATCH_NS, 0, 0).looks, 12);
     due = due_after(SLUICE_MS, 0); /* a frame that may never be ready */
     CHECK_LE(go(&due, 2 * SLUICE_S, 0, 0).looks, 2200);
 }
@@ -95,30 +95,30 @@ TEST(estimate_polls_rarely_before_a_frame_is_due)
 
 TEST(estimate_sleeps_until_a_frame_is_due_and_spins_once)
 {
-    struct sl_due due = due_after(200 * US, 0);
-    struct sl_due_step step = sl_due_step(&due, SINCE + 30 * US, SINCE, false);
+    struct sl_completion_estimate due = due_after(200 * US, 0);
+    struct sl_poll_step step = sl_completion_estimate_next(&due, SINCE + 30 * US, SINCE, false);
 
     CHECK(!step.watch);
-    CHECK_EQ(step.until, SINCE + 200 * US - SL_DUE_WATCH);
-    step = sl_due_step(&due, step.until, SINCE, false);
+    CHECK_EQ(step.until, SINCE + 200 * US - SL_POLL_WATCH_NS);
+    step = sl_completion_estimate_next(&due, step.until, SINCE, false);
     CHECK(step.watch);
-    CHECK_EQ(step.until, SINCE + 200 * US + SL_DUE_WATCH / 2);
-    step = sl_due_step(&due, step.until, SINCE, true);
+    CHECK_EQ(step.until, SINCE + 200 * US + SL_POLL_WATCH_NS / 2);
+    step = sl_completion_estimate_next(&due, step.until, SINCE, true);
     CHECK(!step.watch);
-    CHECK_EQ(step.until, SINCE + 200 * US + SL_DUE_WATCH / 2 + SL_DUE_LOOK);
-    due = due_after(200 * US, SL_DUE_WATCH + 1); /* frames are not ready when they are due */
-    CHECK(!sl_due_step(&due, SINCE + 200 * US, SINCE, false).watch);
+    CHECK_EQ(step.until, SINCE + 200 * US + SL_POLL_WATCH_NS / 2 + SL_POLL_INTERVAL_NS);
+    due = due_after(200 * US, SL_POLL_WATCH_NS + 1); /* frames are not ready when they are due */
+    CHECK(!sl_completion_estimate_next(&due, SINCE + 200 * US, SINCE, false).watch);
 }
 
 TEST(estimate_spins_no_longer_than_it_says)
 {
     for (int64_t after = 0; after < 4 * SLUICE_MS; after = after * 9 / 8 + US)
-        for (int64_t off = 0; off <= SL_DUE_WATCH; off += SL_DUE_WATCH / 4)
+        for (int64_t off = 0; off <= SL_POLL_WATCH_NS; off += SL_POLL_WATCH_NS / 4)
             for (int64_t took = US; took < 8 * SLUICE_MS; took = took * 9 / 8 + US) {
-                struct sl_due due = due_after(after, off);
+                struct sl_completion_estimate due = due_after(after, off);
                 struct way way = go(&due, took, 5 * US, 15 * US);
                 CHECK_LE(way.watches, 1);
-                CHECK_LE(way.watched, SL_DUE_WATCH * 3 / 2);
+                CHECK_LE(way.watched, SL_POLL_WATCH_NS * 3 / 2);
             }
 }
 
@@ -132,7 +132,7 @@ TEST(estimate_learns_when_frames_are_ready)
     for (size_t i = 0; i < sizeof takes / sizeof *takes; i++)
         for (size_t k = 0; k < sizeof before / sizeof *before; k++)
             for (int64_t late = 0; late <= 30 * US; late += 10 * US) {
-                struct sl_due due = due_after(before[k] * US, before[k] * US / 8);
+                struct sl_completion_estimate due = due_after(before[k] * US, before[k] * US / 8);
                 int64_t took = takes[i] * US, lateness = 0, watched = 0;
                 for (int n = 0; n < 200; n++)
                     (void)pass(&due, took, 20 * US, late);
@@ -142,23 +142,23 @@ TEST(estimate_learns_when_frames_are_ready)
                     watched += way.watched;
                 }
                 CHECK_LE(lateness / 16, 10 * US);
-                CHECK_LE(watched / 16, SL_DUE_WATCH * 5 / 4);
+                CHECK_LE(watched / 16, SL_POLL_WATCH_NS * 5 / 4);
             }
 }
 
 TEST(estimate_learns_at_once_that_frames_take_much_less)
 {
-    struct sl_due due = due_after(SLUICE_S, 0);
+    struct sl_completion_estimate due = due_after(SLUICE_S, 0);
 
     (void)pass(&due, 100 * US, 20 * US, 15 * US);
     CHECK_LE(pass(&due, 100 * US, 20 * US, 15 * US).found, 300 * US);
-    CHECK_LE((int64_t)sl_load(&due.after, relaxed), 300 * US);
+    CHECK_LE((int64_t)sl_load(&due.duration_ns, relaxed), 300 * US);
 }
 
 /* It does not spin for frames that take any time. */
 TEST(estimate_does_not_spin_where_frames_come_at_any_time)
 {
-    struct sl_due due = { 0 };
+    struct sl_completion_estimate due = { 0 };
     uint64_t chance = 1;
     int watches = 0;
 
@@ -172,7 +172,7 @@ TEST(estimate_does_not_spin_where_frames_come_at_any_time)
 /* As after a change of the GPU's work: it spins for a few without success. */
 TEST(estimate_stops_spinning_once_frames_take_longer)
 {
-    struct sl_due due = { 0 };
+    struct sl_completion_estimate due = { 0 };
     int64_t watched = 0;
 
     for (int n = 0; n < 20; n++)
@@ -183,7 +183,7 @@ TEST(estimate_stops_spinning_once_frames_take_longer)
         if (n >= 25)
             CHECK_LE(way.found, 3 * SLUICE_MS + 250 * US);
     }
-    CHECK_LE(watched, 12 * SL_DUE_WATCH);
+    CHECK_LE(watched, 12 * SL_POLL_WATCH_NS);
 }
 
 TEST(estimate_ignores_the_time_of_a_suspended_machine)
@@ -191,7 +191,7 @@ TEST(estimate_ignores_the_time_of_a_suspended_machine)
     static const int64_t takes[] = { 25, 100, 3000 };
 
     for (size_t i = 0; i < sizeof takes / sizeof *takes; i++) {
-        struct sl_due due = { 0 };
+        struct sl_completion_estimate due = { 0 };
         int64_t took = takes[i] * US;
         for (int n = 0; n < 60; n++)
             (void)pass(&due, took, 20 * US, 15 * US);
@@ -212,10 +212,10 @@ TEST(estimate_survives_any_times)
     for (int i = 0; i < COUNT; i++)
         for (int k = 0; k < COUNT; k++)
             for (int n = 0; n < COUNT; n++) {
-                struct sl_due due = due_after(times[i], times[k]);
-                sl_due_learn(&due, times[n] / 2, times[n]);
-                CHECK_GE((int64_t)sl_load(&due.after, relaxed), 1);
-                CHECK_GE((int64_t)sl_load(&due.off, relaxed), 0);
-                CHECK(sl_due_step(&due, SINCE, SINCE, false).until > SINCE);
+                struct sl_completion_estimate due = due_after(times[i], times[k]);
+                sl_completion_estimate_update(&due, times[n] / 2, times[n]);
+                CHECK_GE((int64_t)sl_load(&due.duration_ns, relaxed), 1);
+                CHECK_GE((int64_t)sl_load(&due.error_ns, relaxed), 0);
+                CHECK(sl_completion_estimate_next(&due, SINCE, SINCE, false).until > SINCE);
             }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader's acquire: takes a frame, possibly before it is ready, or switches to another session, or waits.
+ * A reader's acquire: takes the next frame, or switches to another session, or waits.
  */
 #include <stdio.h>
 
@@ -10,191 +10,10 @@
 
 #define RETRIES_BEFORE_YIELD 64 /* protocol 1.14 */
 
-/* The frame is of a session that is over, and the stream of another device: so it stays for a call with a stream of its own, if
- * it can be taken at all. */
-static int refuse(struct sl_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream)
-{
-    struct sl_session *session = reader->session;
-    struct sl_link_memory *memory;
-    int r = sl_session_map(session, slot, sl_link_record(session->link, slot), &memory);
-
-    if (r != 0)
-        return r;
-    (void)session->sync->check(session->pages, stream); /* says of which devices they are */
-    return sl_fail(SLUICE_E_WRONG_DEVICE, "channel '%s': its writer has ended, and frame %llu is left of it: %s", reader->base.name,
-                   (unsigned long long)sequence, sl_last_error());
-}
-
-/* The slot is held, but its memory has not arrived: waits for it within the caller's timeout (protocol 2.4). */
-static int wait_for_memory(struct sl_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
-                           int64_t deadline, struct sluice_frame *frame)
-{
-    bool wrong_device = reader->session->wrong_device;
-    int r;
-
-    while ((r = wrong_device ? refuse(reader, slot, sequence, stream) : sl_take_frame(reader, slot, sequence, stream, frame)) ==
-           SLUICE_AGAIN) {
-        if (sl_load(&reader->session->link->gone, acquire)) {
-            reader->session->lease.given_up = sequence; /* it never will, by this link */
-            return SLUICE_TIMEOUT;
-        }
-        if (sl_os_now() >= deadline || sl_load(&reader->closing, acquire))
-            return sl_fail(SLUICE_AGAIN, "channel '%s': the memory of frame %llu has not come yet", reader->base.name,
-                           (unsigned long long)sequence);
-        SL_STAGE_BEGIN(WAIT_FRAME);
-        (void)sl_wait_for_news(reader, deadline, true);
-        reader->now = 0;
-        SL_STAGE_END(WAIT_FRAME);
-        sl_session_attend(reader);
-    }
-    if (r == SLUICE_E_UNSUPPORTED && sl_load(&reader->session->link->gone, acquire)) {
-        reader->session->lease.given_up = sequence; /* its memory ended with its writer */
-        return SLUICE_TIMEOUT;
-    }
-    return r;
-}
-
-/* ---- ahead ---- */
-
-#define NEARLY (5 * INT64_C(1000)) /* ns that a wait on the GPU costs beyond the readiness of what it waits for */
-#define SELDOM 64 /* frames */
-
-/* A waiting stream continues some microseconds after the frame is ready. Work queued once the CPU has seen the frame ready
- * runs sooner, and no stream waits. So the CPU polls that long first; the more often it polls in vain, the less often it
- * does. */
-static bool is_nearly_ready(struct sl_reader *reader)
-{
-    struct sl_session *session = reader->session;
-
-    if (session->park_at_once > 0) {
-        session->park_at_once--;
-        return false;
-    }
-    int64_t until = sl_os_deadline(NEARLY);
-    bool ready = false;
-    reader->now = 0;
-    for (int turn = 1; !ready && (turn % 4 != 0 || sl_os_now() < until); turn++) {
-        (void)sl_lines_watch(session); /* watches the newest frame, which may be another one */
-        ready = !sl_lease_is_ahead(&session->lease);
-    }
-    session->park_next = ready ? 0 : session->park_next < SELDOM / 2 ? session->park_next * 2 + 1 : SELDOM;
-    session->park_at_once = session->park_next;
-    return ready;
-}
-
-#define A_FEW 8 /* frames, besides those for which the CPU will not poll first */
-
-/* A frame is late, and the next ones may be, too. The writer raises words that streams can wait for only for as many frames as
- * readers request. Between two frames that this reader takes there may be many others. */
-static void ask_for_words(const struct sl_session *session)
-{
-    uint64_t head = sl_head_sequence(sl_load(session->lease.words.head, relaxed)), last = session->lease.last;
-    uint64_t ahead = (session->park_next + A_FEW) * (last != 0 && head > last ? head - last : 1);
-
-    if (sl_load(session->link->page.own_to, relaxed) < head + ahead / 2) /* not each time: the writer reads this cache line */
-        sl_store(session->link->page.own_to, head + ahead, relaxed);
-}
-
-/* Takes a slot and queues a wait on the stream for its frame; SL_LEASE_NONE if the CPU has to wait, or
- * with a failure in *result. */
-static int take_ahead(struct sl_reader *reader, const struct sl_stream *stream, uint64_t *sequence, int *result)
-{
-    struct sl_session *session = reader->session;
-    const struct sl_page *page = &session->link->page;
-    struct sl_link_memory *memory;
-    int slot = sl_lease_take_ahead(&session->lease, sequence);
-
-    if (slot < 0)
-        return SL_LEASE_NONE;
-    uint64_t from = sl_load(page->own_from, acquire);
-    bool may = from != 0 && *sequence >= from && !sl_load(&session->poisoned[slot], relaxed) &&
-               sl_session_map(session, (uint32_t)slot, sl_link_record(session->link, (uint32_t)slot),
-                              &memory) == 0 &&
-               sl_gpu_wait_begin(reader, (uint32_t)slot, *sequence, stream);
-    if (may) {
-        int r = session->sync->await(session->pages, stream, &page->own_ready[slot], *sequence);
-        if (r == 0)
-            return slot;
-        sl_gpu_wait_cancel(reader, (uint32_t)slot, *sequence);
-        *result = r;
-    }
-    sl_lease_end(&session->lease, (uint32_t)slot);
-    return SL_LEASE_NONE;
-}
-
-static int try_ahead(struct sl_reader *reader, struct sluice_stream stream, struct sluice_frame *frame)
-{
-    struct sl_stream *held;
-    uint64_t sequence;
-    int slot, r = sl_stream_hold(stream, &held);
-
-    if (r != 0)
-        return r;
-    if (!reader->now)
-        reader->now = sl_os_now();
-    slot = take_ahead(reader, held, &sequence, &r);
-    sl_object_drop(&held->object);
-    if (slot < 0)
-        return r != 0 ? r : SLUICE_TIMEOUT;
-    r = sl_take_frame(reader, (uint32_t)slot, sequence, stream, frame);
-    if (r == 0)
-        frame->flags |= SLUICE_FRAME_AHEAD;
-    else
-        sl_lease_end(&reader->session->lease, (uint32_t)slot); /* the queued wait is useless but harmless */
-    return r;
-}
-
-/* ---- acquire ---- */
-
-/* 0, SLUICE_TIMEOUT if there is no frame to take, or a failure. */
-static int try_take(struct sl_reader *reader, struct sluice_stream stream, int64_t deadline,
-                    struct sluice_frame *frame)
-{
-    struct sl_session *session = reader->session;
-    uint64_t sequence = 0, want;
-    int slot, r, retries = 0;
-
-    /* A live writer ignores the leases of a reader that it has evicted. */
-    if (!session || sl_wait_evicted(session))
-        return SLUICE_TIMEOUT;
-    sl_lines_newest(session);
-    sl_session_prune(reader);
-    want = sl_lease_want(&session->lease);
-    session->ahead_now = session->ahead && stream.id != SLUICE_ON_CPU.id && !session->wrong_device;
-    if (session->ahead_now && sl_lease_is_ahead(&session->lease) && !is_nearly_ready(reader)) {
-        ask_for_words(session);
-        if ((r = try_ahead(reader, stream, frame)) != SLUICE_TIMEOUT)
-            return r;
-        session->refused = want;
-    }
-    while ((slot = sl_lease_take(&session->lease, &sequence)) == SL_LEASE_RETRY) {
-        if (++retries % RETRIES_BEFORE_YIELD != 0)
-            continue;
-        sl_os_yield();
-        if (sl_os_now() >= deadline || sl_load(&reader->closing, acquire))
-            return sl_fail(SLUICE_AGAIN, "channel '%s': the writer outran this reader %d times", reader->base.name, retries);
-    }
-    if (retries)
-        sl_store(&reader->retries, sl_load(&reader->retries, relaxed) + (uint64_t)retries, relaxed);
-    if (session->lease.lost) {
-        sl_add(&reader->lost, session->lease.lost);
-        session->lease.lost = 0;
-    }
-    if (slot < 0)
-        return SLUICE_TIMEOUT;
-    int64_t found = session->awaited == want ? sl_os_now() : 0; /* before its memory is waited for, or copied */
-    r = wait_for_memory(reader, (uint32_t)slot, sequence, stream, deadline, frame);
-    if (r != 0)
-        sl_lease_end(&session->lease, (uint32_t)slot);
-    else if (session->pages)
-        sl_wait_taken(session, found, frame->commit_ns, sl_load(&reader->latency_ns, relaxed));
-    if (r == SLUICE_E_PROTOCOL && sl_load(session->link->page.evicted, seq_cst))
-        r = sl_fail(SLUICE_AGAIN, "channel '%s': the writer is evicting this reader", reader->base.name); /* no damage */
-    return r;
-}
+/* ---- messages ---- */
 
 /* With the message of the last attempt to find a writer, if it failed. */
-static int no_session(const struct sl_reader *reader, int result, const char *why)
+static int report_no_writer(const struct sl_reader *reader, int result, const char *why)
 {
     char text[sizeof reader->join->text];
 
@@ -204,14 +23,14 @@ static int no_session(const struct sl_reader *reader, int result, const char *wh
     return sl_fail(result, "channel '%s' %s%s%s", reader->base.name, why, text[0] ? ": " : "", text);
 }
 
-static int nothing_came(const struct sl_reader *reader)
+static int report_timeout(const struct sl_reader *reader)
 {
     if (reader->session && !sl_wait_over(reader->session))
         return sl_fail(SLUICE_TIMEOUT, "channel '%s': no new frame came in time", reader->base.name);
-    return no_session(reader, SLUICE_NO_WRITER, "has no writer at the moment");
+    return report_no_writer(reader, SLUICE_NO_WRITER, "has no writer at the moment");
 }
 
-static int too_many(const struct sl_reader *reader)
+static int report_hold_limit(const struct sl_reader *reader)
 {
     char list[160] = "";
     size_t used = 0;
@@ -224,31 +43,10 @@ static int too_many(const struct sl_reader *reader)
                    reader->base.name, reader->params.hold, list);
 }
 
-/* Some of the frames that it holds have a queued release: waits for one of them. */
-static int wait_for_room(struct sl_reader *reader, int64_t deadline)
-{
-    int64_t now = sl_os_now(), end = sl_wait_spins_until(reader, deadline);
+/* ---- checks before a frame is taken ---- */
 
-    while (!sl_take_entry(reader)) {
-        if (sl_load(&reader->closing, acquire))
-            return 0;
-        if (now >= deadline)
-            return sl_fail(SLUICE_TIMEOUT,
-                           "channel '%s': all %u frames that this reader may hold are still being worked on; a larger hold "
-                           "lets it run ahead",
-                           reader->base.name, reader->params.hold);
-        if (now < end)
-            sl_pause();
-        else
-            (void)sl_os_nap(&reader->closing, 0, now + SL_DUE_LOOK);
-        sl_release_settle(reader);
-        now = sl_os_now();
-    }
-    return 0;
-}
-
-/* The session that the next frame is of decides whether the stream is of the right device. If this one is over, that may be a
- * later one. */
+/* The session of the next frame decides whether the stream is of the right device. If this session is over, that may be a later
+ * one. */
 static int check_stream(struct sl_reader *reader, struct sluice_stream stream)
 {
     struct sl_session *session = reader->session;
@@ -259,7 +57,7 @@ static int check_stream(struct sl_reader *reader, struct sluice_stream stream)
     session->wrong_device = sl_wait_over(session);
     if (session->wrong_device)
         return 0;
-    if (reader->moved)
+    if (reader->device_changed)
         return sl_fail(r, "channel '%s': its writer came back on another device: %s", reader->base.name, sl_last_error());
     return sl_stream_refused(reader->base.name, r);
 }
@@ -272,42 +70,212 @@ static int check_device(struct sl_reader *reader, struct sluice_stream stream)
     if (!session)
         return sl_stream_check(stream, NULL);
     session->wrong_device = false;
-    if ((r = session->sync->alive(session->pages)) != 0)
-        sl_session_fail(reader);
-    else if (stream.id != SLUICE_ON_CPU.id)
-        r = check_stream(reader, stream);
+    if ((r = session->sync->alive(session->pages)) != 0) {
+        sl_reader_disconnect(reader);
+        return r;
+    }
+    return stream.id != SLUICE_ON_CPU.id ? check_stream(reader, stream) : 0;
+}
+
+/* Waits for one of the queued releases. */
+static int wait_for_release(struct sl_reader *reader, int64_t deadline)
+{
+    int64_t now = sl_os_now(), spin_end = sl_wait_spins_until(reader, deadline);
+
+    while (!sl_held_find_free(reader)) {
+        if (sl_load(&reader->closing, acquire))
+            return 0;
+        if (now >= deadline)
+            return sl_fail(SLUICE_TIMEOUT,
+                           "channel '%s': all %u frames that this reader may hold are still being worked on; a larger hold "
+                           "lets it run ahead",
+                           reader->base.name, reader->params.hold);
+        if (now < spin_end)
+            sl_pause();
+        else
+            (void)sl_os_nap(&reader->closing, 0, now + SL_POLL_INTERVAL_NS);
+        sl_release_settle(reader);
+        now = sl_os_now();
+    }
+    return 0;
+}
+
+static void set_deadline(int64_t *deadline, int64_t timeout_ns)
+{
+    if (*deadline == 0 && timeout_ns > 0)
+        *deadline = sl_os_deadline(timeout_ns);
+}
+
+static int check_room(struct sl_reader *reader, int64_t timeout_ns, int64_t *deadline)
+{
+    if (sl_held_find_free(reader))
+        return 0;
+    if (!sl_release_queued(reader))
+        return report_hold_limit(reader);
+    set_deadline(deadline, timeout_ns);
+    int r = wait_for_release(reader, *deadline);
+    if (r == 0)
+        reader->now = 0;
     return r;
 }
 
-/* May a frame be taken? 0, or what acquire returns. *deadline is 0 until there was a wait. */
-static int may_take(struct sl_reader *reader, struct sluice_stream stream, int64_t timeout_ns, int64_t *deadline)
+static int check_eviction(const struct sl_reader *reader)
+{
+    struct sl_session *session = reader->session;
+
+    if (!session || !sl_wait_evicted(session) || session->reported_evicted)
+        return 0;
+    session->reported_evicted = true;
+    return sl_fail(SLUICE_E_LOST, "channel '%s': the writer evicted this reader, which held a frame too long or hung up on it",
+                   reader->base.name);
+}
+
+/* May a frame be taken? 0, or what acquire returns. */
+static int check_may_take(struct sl_reader *reader, struct sluice_stream stream, int64_t timeout_ns, int64_t *deadline)
 {
     int r;
 
     if ((r = check_device(reader, stream)) != 0 || (r = sl_gpu_wait_report(reader)) != 0)
         return r;
-    if (!sl_take_entry(reader)) {
-        if (!sl_release_queued(reader))
-            return too_many(reader);
-        if (*deadline == 0 && timeout_ns > 0)
-            *deadline = sl_os_deadline(timeout_ns);
-        if ((r = wait_for_room(reader, *deadline)) != 0)
-            return r;
-        reader->now = 0;
-    }
+    if ((r = check_room(reader, timeout_ns, deadline)) != 0)
+        return r;
     if (sl_load(&reader->closing, acquire))
         return sl_fail(SLUICE_E_CLOSED, "channel '%s': the reader was closed meanwhile", reader->base.name);
-    if (reader->session && sl_wait_evicted(reader->session) && !reader->session->reported_evicted) {
-        reader->session->reported_evicted = true;
-        return sl_fail(SLUICE_E_LOST, "channel '%s': the writer evicted this reader, which held a frame too long or hung up on it",
-                       reader->base.name);
-    }
-    return 0;
+    return check_eviction(reader);
 }
+
+/* ---- taking a frame ---- */
+
+/* The frame is of a session that is over, and the stream of another device: the frame stays for a call with a stream of its own device,
+ * if it can be taken at all. */
+static int refuse_stream(struct sl_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream)
+{
+    struct sl_session *session = reader->session;
+    struct sl_link_memory *memory;
+    int r = sl_slot_map_get(session, slot, sl_link_record(session->link, slot), &memory);
+
+    if (r != 0)
+        return r;
+    (void)session->sync->check(session->pages, stream); /* its message names the devices */
+    return sl_fail(SLUICE_E_WRONG_DEVICE, "channel '%s': its writer has ended, and frame %llu is left of it: %s", reader->base.name,
+                   (unsigned long long)sequence, sl_last_error());
+}
+
+static int fill_or_refuse(struct sl_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
+                          struct sluice_frame *frame)
+{
+    return reader->session->wrong_device ? refuse_stream(reader, slot, sequence, stream)
+                                         : sl_frame_fill(reader, slot, sequence, stream, frame);
+}
+
+static int give_up_frame(struct sl_reader *reader, uint64_t sequence)
+{
+    reader->session->lease.given_up = sequence;
+    return SLUICE_TIMEOUT;
+}
+
+/* Makes a frame of a leased slot, whose memory may not have arrived yet: waits for it until the deadline (protocol 2.4). */
+static int fill_when_mapped(struct sl_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
+                            int64_t deadline, struct sluice_frame *frame)
+{
+    const struct sl_link *link = reader->session->link;
+    int r;
+
+    while ((r = fill_or_refuse(reader, slot, sequence, stream, frame)) == SLUICE_AGAIN) {
+        if (sl_load(&link->gone, acquire))
+            return give_up_frame(reader, sequence); /* the memory will not arrive by this link */
+        if (sl_os_now() >= deadline || sl_load(&reader->closing, acquire))
+            return sl_fail(SLUICE_AGAIN, "channel '%s': the memory of frame %llu has not come yet", reader->base.name,
+                           (unsigned long long)sequence);
+        SL_STAGE_BEGIN(WAIT_FRAME);
+        (void)sl_wait_for_news(reader, deadline, true);
+        reader->now = 0;
+        SL_STAGE_END(WAIT_FRAME);
+        sl_session_handle_news(reader);
+    }
+    if (r == SLUICE_E_UNSUPPORTED && sl_load(&link->gone, acquire))
+        return give_up_frame(reader, sequence); /* its memory ended with its writer */
+    return r;
+}
+
+static void count_retries(struct sl_reader *reader, uint64_t retries)
+{
+    struct sl_lease *lease = &reader->session->lease;
+
+    if (retries)
+        sl_store(&reader->counts.retries, sl_load(&reader->counts.retries, relaxed) + retries, relaxed);
+    if (lease->lost)
+        sl_add(&reader->counts.lost, lease->lost);
+    lease->lost = 0;
+}
+
+/* Leases the next frame: 0; SLUICE_TIMEOUT if there is none; SLUICE_AGAIN if the writer overwrote every one of them in time. */
+static int lease_next(struct sl_reader *reader, int64_t deadline, uint32_t *slot, uint64_t *sequence)
+{
+    uint64_t retries = 0;
+    int leased;
+
+    while ((leased = sl_lease_take(&reader->session->lease, sequence)) == SL_LEASE_RETRY) {
+        if (++retries % RETRIES_BEFORE_YIELD != 0)
+            continue;
+        sl_os_yield();
+        if (sl_os_now() >= deadline || sl_load(&reader->closing, acquire))
+            return sl_fail(SLUICE_AGAIN, "channel '%s': the writer outran this reader %d times", reader->base.name, (int)retries);
+    }
+    count_retries(reader, retries);
+    *slot = (uint32_t)leased;
+    return leased < 0 ? SLUICE_TIMEOUT : 0;
+}
+
+/* `awaited`: acquire has polled for this frame, so it knows about when the frame became ready. */
+static int take_ready(struct sl_reader *reader, bool awaited, struct sluice_stream stream, int64_t deadline,
+                      struct sluice_frame *frame)
+{
+    struct sl_session *session = reader->session;
+    uint64_t sequence = 0;
+    uint32_t slot;
+    int r = lease_next(reader, deadline, &slot, &sequence);
+
+    if (r != 0)
+        return r;
+    int64_t found = awaited ? sl_os_now() : 0; /* before its memory is waited for, or copied */
+    r = fill_when_mapped(reader, slot, sequence, stream, deadline, frame);
+    if (r != 0)
+        sl_lease_end(&session->lease, slot);
+    else if (session->pages)
+        sl_wait_update_estimate(session, found, frame->commit_ns, sl_load(&reader->counts.latency_ns, relaxed));
+    if (r == SLUICE_E_PROTOCOL && sl_load(session->link->page.evicted, seq_cst)) /* the frame is not damaged, but overwritten */
+        r = sl_fail(SLUICE_AGAIN, "channel '%s': the writer is evicting this reader", reader->base.name);
+    return r;
+}
+
+/* 0; SLUICE_TIMEOUT if there is no frame to take; SLUICE_AGAIN, or a failure. */
+static int take_frame(struct sl_reader *reader, struct sluice_stream stream, int64_t deadline, struct sluice_frame *frame)
+{
+    struct sl_session *session = reader->session;
+    int r;
+
+    if (!session || sl_wait_evicted(session)) /* the writer would ignore the lease */
+        return SLUICE_TIMEOUT;
+    sl_prefetch_newest(session);
+    sl_slot_map_prune(reader);
+    uint64_t want = sl_lease_want(&session->lease);
+    session->ahead.on_stream = session->ahead.allowed && stream.id != SLUICE_ON_CPU.id && !session->wrong_device;
+    if (session->ahead.on_stream && sl_lease_is_ahead(&session->lease) && !sl_acquire_poll_briefly(reader)) {
+        if ((r = sl_acquire_ahead(reader, stream, frame)) != SLUICE_TIMEOUT)
+            return r;
+        session->ahead.refused = want;
+    }
+    return take_ready(reader, session->awaited.sequence == want, stream, deadline, frame);
+}
+
+/* ---- acquire ---- */
+
+static bool may_retry(int result) { return result == SLUICE_TIMEOUT || result == SLUICE_AGAIN; }
 
 /* The session is over, and has no frame that can be taken. SLUICE_AGAIN: there may be one now; SLUICE_TIMEOUT: no other writer is
  * there yet; else what acquire returns. */
-static int go_on(struct sl_reader *reader)
+static int switch_session(struct sl_reader *reader)
 {
     int r;
 
@@ -317,56 +285,61 @@ static int go_on(struct sl_reader *reader)
         return r;
     if (reader->session && sl_load(reader->session->link->closed, acquire)) {
         reader->session->reported_closed = true;
-        return no_session(reader, SLUICE_CLOSED, "was closed by its writer");
+        return report_no_writer(reader, SLUICE_CLOSED, "was closed by its writer");
     }
     return SLUICE_TIMEOUT;
 }
 
-static int acquire(struct sl_reader *reader, struct sluice_stream stream, int64_t timeout_ns,
-                   struct sluice_frame *frame)
+/* Prefetches, and reads the clock meanwhile; a caller that polls mostly finds no frame, and needs no time. */
+static void prepare_acquire(struct sl_reader *reader, int64_t timeout_ns)
+{
+    reader->now = 0;
+    if (!reader->session)
+        return;
+    sl_prefetch_expected(reader->session);
+    if (timeout_ns > 0)
+        reader->now = sl_os_now();
+}
+
+/* True: a frame became ready, and should be taken at once. */
+static bool wait_for_frame(struct sl_reader *reader, int64_t deadline)
+{
+    SL_STAGE_BEGIN(WAIT_FRAME);
+    bool ready = sl_wait_for_news(reader, deadline, false);
+    SL_STAGE_END(WAIT_FRAME);
+    return ready;
+}
+
+static int acquire_frame(struct sl_reader *reader, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame)
 {
     int64_t deadline = 0; /* the first attempt does not wait */
     int r;
 
-    reader->now = 0;
-    if (reader->session) {
-        sl_lines_early(reader->session);
-        if (timeout_ns > 0)
-            reader->now = sl_os_now(); /* during the prefetch; a caller that polls mostly finds no frame, and needs no time */
-    }
+    prepare_acquire(reader, timeout_ns);
     for (;;) {
-        sl_session_attend(reader);
-        if ((r = may_take(reader, stream, timeout_ns, &deadline)) != 0)
+        sl_session_handle_news(reader);
+        if ((r = check_may_take(reader, stream, timeout_ns, &deadline)) != 0)
             return r;
-        /* Before the attempt: then that sees all frames that were published before the end of the session. */
+        /* Before the attempt, which then sees all frames that were published before the end of the session. */
         bool over = !reader->session || sl_wait_over(reader->session);
         if (over && sl_session_rejoin(reader)) {
             reader->now = 0;
             continue;
         }
-        r = try_take(reader, stream, deadline, frame);
-        if (r != SLUICE_TIMEOUT && r != SLUICE_AGAIN)
+        if (!may_retry(r = take_frame(reader, stream, deadline, frame)))
             return r;
         sl_release_settle(reader); /* there is time for it, as no frame can be taken */
         reader->now = 0;
-        if (deadline == 0 && timeout_ns > 0)
-            deadline = sl_os_deadline(timeout_ns);
-        if (r == SLUICE_AGAIN) {
-            if (sl_os_now() >= deadline)
-                return r;
-            continue;
-        }
-        if (over && (r = go_on(reader)) == SLUICE_AGAIN)
-            continue;
-        if (r != SLUICE_TIMEOUT)
+        set_deadline(&deadline, timeout_ns);
+        if (r == SLUICE_AGAIN && sl_os_now() >= deadline)
             return r;
+        if (r == SLUICE_TIMEOUT && over && !may_retry(r = switch_session(reader)))
+            return r;
+        if (r == SLUICE_AGAIN)
+            continue;
         if (timeout_ns == 0 || sl_os_now() >= deadline)
-            return nothing_came(reader);
-        SL_STAGE_BEGIN(WAIT_FRAME);
-        bool ready = sl_wait_for_news(reader, deadline, false);
-        SL_STAGE_END(WAIT_FRAME);
-        /* The checks above were made a moment ago, and are repeated if no frame can be taken. */
-        if (ready && (r = try_take(reader, stream, deadline, frame)) != SLUICE_TIMEOUT && r != SLUICE_AGAIN)
+            return report_timeout(reader);
+        if (wait_for_frame(reader, deadline) && !may_retry(r = take_frame(reader, stream, deadline, frame)))
             return r;
     }
 }
@@ -374,7 +347,7 @@ static int acquire(struct sl_reader *reader, struct sluice_stream stream, int64_
 int sl_native_acquire(struct sluice_reader *base, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame)
 {
     struct sl_reader *reader = sl_reader_of(base);
-    int r = acquire(reader, stream, timeout_ns, frame);
+    int r = acquire_frame(reader, stream, timeout_ns, frame);
 
     if (reader->poll.epoll >= 0)
         sl_poll_fd_update(reader);

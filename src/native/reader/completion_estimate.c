@@ -1,45 +1,88 @@
 /* SPDX-License-Identifier: MIT */
 #include "native/reader/completion_estimate.h"
 
-#define SELDOM SLUICE_MS
-#define LESS_SELDOM (SLUICE_MS / 4) /* if recent estimates were wrong */
+#define MAX_INTERVAL_NS SLUICE_MS              /* between two polls */
+#define UNRELIABLE_INTERVAL_NS (SLUICE_MS / 4) /* the same before completion, if recent estimates were wrong */
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 
-struct sl_due_step sl_due_step(const struct sl_due *due, int64_t now, int64_t since, bool watched)
+/* ---- polling ---- */
+
+static bool is_reliable(int64_t typical_error) { return typical_error <= SL_POLL_WATCH_NS; }
+
+/* The pause doubles with the time since the commit: a frame may take far less time than those before it. */
+static int64_t next_early_poll(int64_t now, int64_t since, int64_t typical_error)
 {
-    int64_t after = (int64_t)sl_load(&due->after, relaxed), off = (int64_t)sl_load(&due->off, relaxed);
-    int64_t at = since + after, from = at - SL_DUE_WATCH - least(2 * off, after / 8);
-    int64_t late = least((now - at) / 8, SELDOM), apart = off <= SL_DUE_WATCH ? SELDOM : LESS_SELDOM;
-
-    if (now < from) /* it also looks before that: a frame that took long does not mean that the next one does */
-        return (struct sl_due_step){ least(from, now + most(now - since, apart)), false };
-    if (!watched && off <= SL_DUE_WATCH)
-        return (struct sl_due_step){ now + SL_DUE_WATCH + most(0, least(at - now - SL_DUE_WATCH / 2, SL_DUE_WATCH / 2)), true };
-    return (struct sl_due_step){ now + most(late, SL_DUE_LOOK), false };
+    return now + max(now - since, is_reliable(typical_error) ? MAX_INTERVAL_NS : UNRELIABLE_INTERVAL_NS);
 }
 
-/* When the frame became ready, between two looks. If that may have been as expected, it is taken to be slightly earlier: a
+/* A frame that is expected a little later than the usual time of watching is watched for up to half as long again. */
+static int64_t watch_end(int64_t now, int64_t expected)
+{
+    int64_t remaining = expected - now;
+
+    return now + SL_POLL_WATCH_NS + max(0, min(remaining - SL_POLL_WATCH_NS / 2, SL_POLL_WATCH_NS / 2));
+}
+
+static int64_t next_late_poll(int64_t now, int64_t expected)
+{
+    int64_t overdue = now - expected;
+
+    return now + max(min(overdue / 8, MAX_INTERVAL_NS), SL_POLL_INTERVAL_NS);
+}
+
+struct sl_poll_step sl_completion_estimate_next(const struct sl_completion_estimate *estimate, int64_t now, int64_t since,
+                                                bool watched)
+{
+    int64_t expected_duration = (int64_t)sl_load(&estimate->duration_ns, relaxed);
+    int64_t typical_error = (int64_t)sl_load(&estimate->error_ns, relaxed);
+    int64_t expected = since + expected_duration;
+    int64_t watch_start = expected - SL_POLL_WATCH_NS - min(2 * typical_error, expected_duration / 8);
+
+    if (now < watch_start)
+        return (struct sl_poll_step){ min(watch_start, next_early_poll(now, since, typical_error)), false };
+    if (!watched && is_reliable(typical_error))
+        return (struct sl_poll_step){ watch_end(now, expected), true };
+    return (struct sl_poll_step){ next_late_poll(now, expected), false };
+}
+
+/* ---- learning ---- */
+
+/* The frame completed at some time between the two polls. If that may have been the expected time, a slightly earlier one is taken: a
  * reader that always finds frames ready when it wakes could not tell by how much it wakes too late. */
-static int64_t ready_at(int64_t expected, int64_t unready, int64_t ready)
+static int64_t guess_duration(int64_t expected, int64_t unready, int64_t ready)
 {
-    int64_t part = least((ready - unready) / 2, SL_DUE_WATCH);
+    int64_t margin = min((ready - unready) / 2, SL_POLL_WATCH_NS);
 
-    return expected == 0 || unready >= expected ? unready + part : least(expected, ready) - part;
+    if (expected == 0 || unready >= expected)
+        return max(unready + margin, 1);
+    return max(min(expected, ready) - margin, 1);
 }
 
-void sl_due_learn(struct sl_due *due, int64_t unready, int64_t ready)
+/* By how much the expected time missed the interval between the two polls. */
+static int64_t measure_error(int64_t expected, int64_t unready, int64_t ready)
 {
-    int64_t after = (int64_t)sl_load(&due->after, relaxed), off = (int64_t)sl_load(&due->off, relaxed);
-    int64_t took = most(ready_at(after, unready, ready), 1);
-    int64_t wrong = after == 0 ? 0 : most(most(unready - after, after - ready), 0);
+    return expected == 0 ? 0 : max(max(unready - expected, expected - ready), 0);
+}
 
-    if (after == 0 || took < after / 2)
-        after = took; /* the estimate was not based on measurements, or is far too long */
-    else /* limited, as a machine that was suspended says little about the GPU */
-        after += (least(took, 2 * after + 2 * SL_DUE_LOOK) - after) / 4;
-    wrong = least(wrong, most(after / 2, 4 * SL_DUE_WATCH));
-    sl_store(&due->after, (uint64_t)after, relaxed);
-    sl_store(&due->off, (uint64_t)(off + (wrong - off) / 4), relaxed);
+/* A moving average. One frame may at most double it, as a machine that was suspended says little about the GPU. A frame that took less
+ * than half of it replaces it: it was a guess, or is out of date. */
+static int64_t average_duration(int64_t average, int64_t duration)
+{
+    if (average == 0 || duration < average / 2)
+        return duration;
+    return average + (min(duration, 2 * average + 2 * SL_POLL_INTERVAL_NS) - average) / 4;
+}
+
+void sl_completion_estimate_update(struct sl_completion_estimate *estimate, int64_t unready_ns, int64_t ready_ns)
+{
+    int64_t expected = (int64_t)sl_load(&estimate->duration_ns, relaxed);
+    int64_t typical_error = (int64_t)sl_load(&estimate->error_ns, relaxed);
+    int64_t error = measure_error(expected, unready_ns, ready_ns);
+    int64_t average = average_duration(expected, guess_duration(expected, unready_ns, ready_ns));
+
+    error = min(error, max(average / 2, 4 * SL_POLL_WATCH_NS));
+    sl_store(&estimate->duration_ns, (uint64_t)average, relaxed);
+    sl_store(&estimate->error_ns, (uint64_t)(typical_error + (error - typical_error) / 4), relaxed);
 }

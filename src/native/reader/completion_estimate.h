@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Estimates, from earlier frames, when a frame in flight on a GPU will be ready, and decides how a thread that waits for it polls
- * until then: a GPU cannot wake a thread (protocol 3.8).
+ * Estimates when a GPU will have finished a frame, from how long it took for the frames before. A GPU cannot wake a thread, so a thread
+ * that waits for a frame polls its ready word (protocol 3.8); the estimate decides when.
  */
 #ifndef SL_NATIVE_READER_COMPLETION_ESTIMATE_H
 #define SL_NATIVE_READER_COMPLETION_ESTIMATE_H
@@ -12,30 +12,34 @@
 
 #include "util/atomic.h"
 
-/* How long a frame that is due is watched (polled without a pause), once; up to half as long again if it is due only after that
- * time. Waking from the shortest sleep takes about as long. At 60 frames a second it is 0.2 % of a core. Frames of channels
- * whose estimates are wrong are not watched. */
-#define SL_DUE_WATCH (20 * INT64_C(1000))
-#define SL_DUE_LOOK (SLUICE_MS / 20) /* whoever looks often looks so often */
+/* How long a frame is watched, that is polled without a pause: about as long as a thread takes to wake from the shortest sleep. At
+ * 60 frames a second it is 0.2 % of a core. */
+#define SL_POLL_WATCH_NS (20 * INT64_C(1000))
+
+/* The shortest pause between two polls. */
+#define SL_POLL_INTERVAL_NS (SLUICE_MS / 20)
 
 /* One for each session. The acquiring thread and the service thread may both update it: if they overlap, either value is good
  * enough. */
-struct sl_due {
-    sl_word after; /* recent time from a frame's commit until it is ready; ns; 0: not known */
-    sl_word off;   /* recent error of that estimate; ns */
+struct sl_completion_estimate {
+    sl_word duration_ns; /* from a frame's commit until it is ready; 0: not known */
+    sl_word error_ns;    /* the typical error of that */
 };
 
-struct sl_due_step {
+/* What a thread does until it polls the next time. */
+struct sl_poll_step {
     int64_t until;
     bool watch; /* poll without a pause until then; else sleep */
 };
 
-/* What to do next after a frame that was committed at `since` was found not ready at `now`. `watched`: it has been watched
- * already. Before the frame is due it is checked a few times, as the estimate may be wrong; then it is watched; then checked
- * often, and less and less often. */
-struct sl_due_step sl_due_step(const struct sl_due *due, int64_t now, int64_t since, bool watched);
+/* The next step after a frame that was committed at `since` was found not ready at `now`. `watched`: it has been watched already.
+ *
+ * Well before the expected completion the frame is polled a few times, in case the estimate is wrong. Around that time it is watched
+ * once, unless recent estimates were wrong. After it the frame is polled at SL_POLL_INTERVAL_NS, then less and less often. */
+struct sl_poll_step sl_completion_estimate_next(const struct sl_completion_estimate *estimate, int64_t now, int64_t since,
+                                                bool watched);
 
-/* Learns from a frame that was last seen not ready at `unready` after its commit (0: nobody looked), and ready at `ready`. */
-void sl_due_learn(struct sl_due *due, int64_t unready, int64_t ready);
+/* A frame has completed. After its commit it was last found not ready at `unready_ns` (0: nobody polled), and ready at `ready_ns`. */
+void sl_completion_estimate_update(struct sl_completion_estimate *estimate, int64_t unready_ns, int64_t ready_ns);
 
 #endif

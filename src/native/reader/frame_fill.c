@@ -5,20 +5,11 @@
 #include <string.h>
 
 #include "native/reader/acquire.h"
+#include "native/reader/peer_copy.h"
 #include "format/format.h"
 #include "channel/frame_view.h"
 #include "util/hooks.h"
 #include "util/result.h"
-
-struct sl_held *sl_take_entry(struct sl_reader *reader)
-{
-    uint32_t hold = reader->params.hold, i = reader->last_entry;
-
-    for (uint32_t n = 0; n < hold; n++, i = i + 1 < hold ? i + 1 : 0)
-        if (sl_load(&reader->held[i].token, acquire) == 0)
-            return &reader->held[i];
-    return NULL;
-}
 
 static int check_record(const struct sl_reader *reader, const struct sl_record *record,
                         const struct sl_link_memory *memory, uint64_t sequence)
@@ -57,7 +48,7 @@ static void fill_frame(struct sl_reader *reader, const struct sl_held *entry, co
         .session = link->session,
         .missed = count_missed(session, record->dropped),
         .capture_ns = record->capture_ns,
-        .commit_ns = sl_take_time(link, record->commit_ns),
+        .commit_ns = sl_frame_fill_time(link, record->commit_ns),
         .meta_size = record->meta_size,
         .capture_clock = record->capture_clock,
         /* Only a writer stores through this pointer; readers map the memory read-only. */
@@ -71,7 +62,7 @@ static void fill_frame(struct sl_reader *reader, const struct sl_held *entry, co
                     [SL_FRAME_ENTRY] = (uint64_t)(entry - reader->held), 0, 0, 0 },
     };
     if (frame->capture_clock == SLUICE_CLOCK_MONOTONIC)
-        frame->capture_ns = sl_take_time(link, frame->capture_ns);
+        frame->capture_ns = sl_frame_fill_time(link, frame->capture_ns);
     if (reader->last_session != 0 && reader->last_session != link->session)
         frame->flags |= SLUICE_FRAME_NEW_SESSION;
     if (session->generation != frame->generation)
@@ -89,11 +80,11 @@ static void count_frame(struct sl_reader *reader, const struct sl_held *entry, c
     uint64_t latency = now > frame->commit_ns ? (uint64_t)now - (uint64_t)frame->commit_ns : 0;
 
     sl_store(&link->page.lease_ns[entry->slot], (uint64_t)now + (uint64_t)link->clock_offset_ns, relaxed);
-    sl_store(&reader->latency_ns, latency, relaxed);
-    sl_store(&reader->taken, sl_load(&reader->taken, relaxed) + 1, relaxed);
-    sl_store(&reader->missed, sl_load(&reader->missed, relaxed) + frame->missed, relaxed);
-    sl_store(link->page.taken, sl_load(&reader->taken, relaxed), relaxed);
-    sl_store(link->page.missed, sl_load(&reader->missed, relaxed), relaxed);
+    sl_store(&reader->counts.latency_ns, latency, relaxed);
+    sl_store(&reader->counts.taken, sl_load(&reader->counts.taken, relaxed) + 1, relaxed);
+    sl_store(&reader->counts.missed, sl_load(&reader->counts.missed, relaxed) + frame->missed, relaxed);
+    sl_store(link->page.taken, sl_load(&reader->counts.taken, relaxed), relaxed);
+    sl_store(link->page.missed, sl_load(&reader->counts.missed, relaxed), relaxed);
     sl_store(link->page.latency_ns, latency, relaxed);
     sl_store(link->page.last, entry->sequence, relaxed);
     sl_timing_taken(&reader->timing, &link->page, now, latency, token);
@@ -106,12 +97,12 @@ static struct sl_held *take_entry_for(struct sl_reader *reader, uint32_t slot, c
     struct sl_held *last = &reader->held[reader->entry_of[slot]];
 
     if (sl_load(&last->token, acquire) != SL_HELD_QUEUED || last->word != lease)
-        return sl_take_entry(reader);
+        return sl_held_find_free(reader);
     sl_store(&last->token, 0, release);
     return last;
 }
 
-int sl_take_frame(struct sl_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
+int sl_frame_fill(struct sl_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
                   struct sluice_frame *frame)
 {
     struct sl_session *session = reader->session;
@@ -120,7 +111,7 @@ int sl_take_frame(struct sl_reader *reader, uint32_t slot, uint64_t sequence, st
     struct sl_link_memory *memory;
     int r;
 
-    if ((r = sl_session_map(session, slot, record, &memory)) != 0)
+    if ((r = sl_slot_map_get(session, slot, record, &memory)) != 0)
         return r;
     struct sl_record header; /* copied once, then checked, then used; its arrays only when requested */
     memcpy(&header, record, offsetof(struct sl_record, arrays));
@@ -137,19 +128,19 @@ int sl_take_frame(struct sl_reader *reader, uint32_t slot, uint64_t sequence, st
         .copied = false,
         .slot = slot,
         .on_stream = session->pages && stream.id != SLUICE_ON_CPU.id,
-        .taken_for = stream,
+        .stream = stream,
         .deferred = { .run = NULL },
         .reader = NULL,
         .sequence = sequence,
         .span = { 0, 0 },
     };
-    if (session->staged && (r = sl_staged_copy(reader, entry)) != 0)
+    if (session->peer_copy && (r = sl_peer_copy_frame(reader, entry)) != 0)
         return r;
     SL_KILL_POINT("before_keep");
     sl_lease_keep(&session->lease, sequence);
     reader->last_entry = (uint32_t)(entry - reader->held);
     reader->entry_of[slot] = (uint8_t)reader->last_entry;
-    session->taken_after[session->last_slot] = (uint8_t)slot;
+    session->next_slot[session->last_slot] = (uint8_t)slot;
     session->last_slot = (uint8_t)slot;
     SL_KILL_POINT("after_keep");
     uint64_t token = ++reader->next_token << 8 | (uint64_t)(entry - reader->held) | UINT64_C(1) << 63;

@@ -35,8 +35,8 @@ static bool is_lost(const struct gpu_wait *wait) { return wait->dependency->lost
 static void count_waiting(struct sl_session *session, uint32_t change)
 {
     waiting += change;
-    session->parked += change;
-    sl_store(session->link->page.parked, session->parked, relaxed);
+    session->waiting += change;
+    sl_store(session->link->page.parked, session->waiting, relaxed);
 }
 
 static void stop_waiting(const struct gpu_wait *wait)
@@ -64,9 +64,9 @@ static void lose(struct gpu_wait *wait)
     sl_add(&wait->reader->unreported, 1);
     sl_store(&session->poisoned[wait->slot], 1, relaxed);
     sl_store(&session->link->page.own_ready[wait->slot], SL_POISON, seq_cst);
-    sl_add(&wait->reader->lost, 1);
+    sl_add(&wait->reader->counts.lost, 1);
     stop_waiting(wait);
-    sl_session_ring(wait->reader); /* acquire has this to report */
+    sl_wake_with_news(wait->reader); /* acquire has this to report */
     sl_log(SLUICE_LOG_WARN, "channel '%s': frame %llu was not finished in time: a stream that waited for it continues without it",
            wait->reader->base.name, (unsigned long long)wait->sequence);
 }

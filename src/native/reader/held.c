@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A frame that a reader holds: its arrays, its pin, and whether it is still whole.
+ * The frames that a reader holds: a table of entries; a frame's arrays, its pin, and whether it is still whole.
  */
+#include "native/reader/peer_copy.h"
 #include "native/reader/reader.h"
 #include "util/result.h"
 
@@ -13,6 +14,26 @@ struct sl_held *sl_held_find(struct sl_reader *reader, const struct sluice_frame
         index < SLUICE_MAX_SLOTS && token > SL_HELD_DEFERRED && sl_load(&reader->held[index].token, acquire) == token)
         return &reader->held[index];
     sl_say("channel '%s': this frame was released already, or is not this reader's", reader->base.name);
+    return NULL;
+}
+
+bool sl_held_uses(const struct sl_reader *reader, const struct sl_session *session, const struct sl_link_memory *memory)
+{
+    for (uint32_t i = 0; i < reader->params.hold; i++) {
+        const struct sl_held *entry = &reader->held[i];
+        if (sl_load(&entry->token, acquire) != 0 && entry->session == session && (!memory || entry->memory == memory))
+            return true;
+    }
+    return false;
+}
+
+struct sl_held *sl_held_find_free(struct sl_reader *reader)
+{
+    uint32_t hold = reader->params.hold, i = reader->last_entry;
+
+    for (uint32_t n = 0; n < hold; n++, i = i + 1 < hold ? i + 1 : 0)
+        if (sl_load(&reader->held[i].token, acquire) == 0)
+            return &reader->held[i];
     return NULL;
 }
 
@@ -50,7 +71,7 @@ int sl_native_reader_view(struct sluice_reader *base, const struct sluice_frame 
     view->geometries = entry->record->arrays;
     view->address = entry->address;
     view->device = entry->session->device;
-    view->behind = is_coming(entry) ? entry->taken_for : SLUICE_ON_CPU;
+    view->behind = is_coming(entry) ? entry->stream : SLUICE_ON_CPU;
     view->read_only = !entry->session->link->writable;
     return 0;
 }
@@ -63,7 +84,7 @@ int sl_native_reader_pin(struct sluice_reader *base, const struct sluice_frame *
     if (!entry)
         return SLUICE_E_STALE;
     if (entry->copied) {
-        *pin = (sluice_pin *)sl_staged_pin(reader, entry);
+        *pin = (sluice_pin *)sl_peer_copy_pin(reader, entry);
     } else {
         sl_add(&entry->memory->shared.users, 1);
         *pin = (sluice_pin *)&entry->memory->shared;

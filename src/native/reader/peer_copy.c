@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "native/reader/peer_copy.h"
 #include "native/reader/reader.h"
 #include "util/result.h"
 
@@ -25,14 +26,14 @@ struct copy_memory {
 
 /* The buffer to which the frames of one entry are copied, in all sessions. As an entry has only one, repeated work (such as a
  * CUDA graph) finds its frames at the same address. */
-struct sl_room {
+struct sl_copy_buffer {
     struct copy_memory *memory; /* NULL: none yet */
     struct sl_record record;
     char meta[SLUICE_MAX_META];
 };
 
 /* For one session. */
-struct sl_staged {
+struct sl_peer_copy {
     struct sl_memory page;       /* of words, one for each entry; not 0: the program holds the copy */
     struct sl_sync_pages *pages; /* the same, as registered with the device */
 };
@@ -54,7 +55,7 @@ static int identify(const struct sl_reader *reader, const struct sl_session *ses
 
     if (r < 0 && session->link->memory_kind != SL_MEM_HOST)
         r = sl_fail(r, "channel '%s' has its frames on a GPU, '%s', which this process cannot use: %s%s", reader->base.name,
-                    session->home, sl_last_error(), hint(reader));
+                    session->owner, sl_last_error(), hint(reader));
     return r;
 }
 
@@ -66,7 +67,7 @@ static int refuse(const struct sl_reader *reader, int result)
                    reader->base.name, sl_last_error());
 }
 
-int sl_staged_choose(const struct sl_reader *reader, struct sl_session *session)
+int sl_peer_copy_choose(const struct sl_reader *reader, struct sl_session *session)
 {
     const struct sl_mem_ops *memory = sl_mem_of_kind(session->link->memory_kind);
     const struct sl_page *page = &session->link->page;
@@ -77,19 +78,19 @@ int sl_staged_choose(const struct sl_reader *reader, struct sl_session *session)
     if (r != 0)
         return r;
     static_assert(sizeof gpu == SL_DEVICE_UUID, "two words");
-    session->foreign = memory->reach && memcmp(gpu, session->link->uuid, sizeof gpu) != 0;
-    session->near = true;
-    if (session->foreign) {
-        r = memory->reach(session->device, session->home);
+    session->remote = memory->reach && memcmp(gpu, session->link->uuid, sizeof gpu) != 0;
+    session->peer_mapped = true;
+    if (session->remote) {
+        r = memory->reach(session->device, session->owner);
         if (r == SLUICE_E_UNSUPPORTED && !reader->params.staged)
             return refuse(reader, r);
         if (r < 0 && r != SLUICE_E_UNSUPPORTED)
             return r;
-        session->near = r >= 0;
-        path = !session->near                                   ? SL_PATH_COPIED
+        session->peer_mapped = r >= 0;
+        path = !session->peer_mapped                                   ? SL_PATH_COPIED
                : reader->params.staged == SLUICE_STAGED_ALWAYS ? SL_PATH_COPIED_AS_ASKED
                                                                : SL_PATH_PEER;
-        if (!session->near)
+        if (!session->peer_mapped)
             sl_log(SLUICE_LOG_INFO, "channel '%s': frames are copied: %s", reader->base.name, sl_last_error());
     }
     sl_store(&page->gpu[0], gpu[0], relaxed);
@@ -107,12 +108,12 @@ static bool wants_copies(const struct sl_session *session)
     return path == SL_PATH_COPIED || path == SL_PATH_COPIED_AS_ASKED;
 }
 
-static sl_word *words_of(const struct sl_staged *staged)
+static sl_word *words_of(const struct sl_peer_copy *copy)
 {
-    return staged->page.address;
+    return copy->page.address;
 }
 
-int sl_staged_open(const struct sl_reader *reader, struct sl_session *session)
+int sl_peer_copy_open(const struct sl_reader *reader, struct sl_session *session)
 {
     uint64_t bytes = sl_os_page_size();
     int r;
@@ -120,30 +121,30 @@ int sl_staged_open(const struct sl_reader *reader, struct sl_session *session)
     if (!wants_copies(session))
         return 0;
     static_assert(SLUICE_MAX_SLOTS * sizeof(sl_word) <= 4096, "the words take one page");
-    struct sl_staged *staged = calloc(1, sizeof *staged);
-    if (!staged)
+    struct sl_peer_copy *copy = calloc(1, sizeof *copy);
+    if (!copy)
         return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->base.name);
-    staged->page.ops = sl_mem_of_kind(SL_MEM_HOST);
-    staged->page.fd = -1;
-    r = staged->page.ops->create(&staged->page, "sluice-staged", bytes, true);
+    copy->page.ops = sl_mem_of_kind(SL_MEM_HOST);
+    copy->page.fd = -1;
+    r = copy->page.ops->create(&copy->page, "sluice-staged", bytes, true);
     if (r == 0)
-        r = session->sync->attach(session->device, staged->page.address, bytes, true, &staged->pages);
-    session->staged = staged;
+        r = session->sync->attach(session->device, copy->page.address, bytes, true, &copy->pages);
+    session->peer_copy = copy;
     if (r != 0)
-        sl_staged_close(session);
+        sl_peer_copy_close(session);
     return r;
 }
 
-void sl_staged_close(struct sl_session *session)
+void sl_peer_copy_close(struct sl_session *session)
 {
-    struct sl_staged *staged = session->staged;
+    struct sl_peer_copy *copy = session->peer_copy;
 
-    if (!staged)
+    if (!copy)
         return;
-    session->sync->detach(staged->pages);
-    staged->page.ops->destroy(&staged->page);
-    free(staged);
-    session->staged = NULL;
+    session->sync->detach(copy->pages);
+    copy->page.ops->destroy(&copy->page);
+    free(copy);
+    session->peer_copy = NULL;
 }
 
 static void free_memory(struct sl_mem_shared *shared)
@@ -154,45 +155,45 @@ static void free_memory(struct sl_mem_shared *shared)
     free(memory);
 }
 
-static void leave_memory(struct sl_room *room)
+static void leave_memory(struct sl_copy_buffer *buffer)
 {
-    if (room->memory)
-        sl_mem_drop(&room->memory->shared);
-    room->memory = NULL;
+    if (buffer->memory)
+        sl_mem_drop(&buffer->memory->shared);
+    buffer->memory = NULL;
 }
 
-void sl_staged_end(struct sl_reader *reader)
+void sl_peer_copy_free_buffers(struct sl_reader *reader)
 {
-    for (uint32_t i = 0; reader->rooms && i < reader->params.hold; i++)
-        leave_memory(&reader->rooms[i]);
-    free(reader->rooms);
-    reader->rooms = NULL;
+    for (uint32_t i = 0; reader->copy_buffers && i < reader->params.hold; i++)
+        leave_memory(&reader->copy_buffers[i]);
+    free(reader->copy_buffers);
+    reader->copy_buffers = NULL;
 }
 
-static bool fits(const struct sl_room *room, const struct sl_mem_ops *ops, uint64_t bytes)
+static bool fits(const struct sl_copy_buffer *buffer, const struct sl_mem_ops *ops, uint64_t bytes)
 {
-    return room->memory && room->memory->object.ops == ops && room->memory->object.size >= bytes;
+    return buffer->memory && buffer->memory->object.ops == ops && buffer->memory->object.size >= bytes;
 }
 
-static struct sl_room *room_of(const struct sl_reader *reader, const struct sl_held *entry)
+static struct sl_copy_buffer *buffer_of(const struct sl_reader *reader, const struct sl_held *entry)
 {
-    return &reader->rooms[entry - reader->held];
+    return &reader->copy_buffers[entry - reader->held];
 }
 
 /* Makes the entry's buffer large enough for frames of this generation. */
-static int make_room(struct sl_reader *reader, const struct sl_held *entry)
+static int make_buffer(struct sl_reader *reader, const struct sl_held *entry)
 {
     const struct sl_mem_ops *ops = sl_mem_of_kind(entry->session->link->memory_kind);
     uint64_t bytes = entry->memory->format.slot_bytes;
     char name[SLUICE_MAX_NAME + 32];
     struct copy_memory *memory;
 
-    if (!reader->rooms && !(reader->rooms = calloc(reader->params.hold, sizeof *reader->rooms)))
+    if (!reader->copy_buffers && !(reader->copy_buffers = calloc(reader->params.hold, sizeof *reader->copy_buffers)))
         return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->base.name);
-    struct sl_room *room = room_of(reader, entry);
-    if (fits(room, ops, bytes))
+    struct sl_copy_buffer *buffer = buffer_of(reader, entry);
+    if (fits(buffer, ops, bytes))
         return 0;
-    leave_memory(room);
+    leave_memory(buffer);
     if (!(memory = calloc(1, sizeof *memory)))
         return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->base.name);
     memory->shared = (struct sl_mem_shared){ .users = 1, .in_background = true, .end = free_memory };
@@ -206,23 +207,23 @@ static int make_room(struct sl_reader *reader, const struct sl_held *entry)
     memory->object.device = NULL; /* the session's to say */
     sl_os_close(memory->object.fd); /* nobody else maps it */
     memory->object.fd = -1;
-    room->memory = memory;
+    buffer->memory = memory;
     return 0;
 }
 
 /* ---- one copy ---- */
 
-bool sl_staged_busy(const struct sl_reader *reader, const struct sl_held *entry)
+bool sl_peer_copy_is_busy(const struct sl_reader *reader, const struct sl_held *entry)
 {
     if (!entry->copied)
         return false;
-    struct copy_memory *memory = room_of(reader, entry)->memory;
+    struct copy_memory *memory = buffer_of(reader, entry)->memory;
     return memory && memory->object.ops->copy_look(&memory->object) == SLUICE_NOT_READY;
 }
 
-struct sl_mem_shared *sl_staged_pin(const struct sl_reader *reader, const struct sl_held *entry)
+struct sl_mem_shared *sl_peer_copy_pin(const struct sl_reader *reader, const struct sl_held *entry)
 {
-    struct sl_mem_shared *shared = &room_of(reader, entry)->memory->shared;
+    struct sl_mem_shared *shared = &buffer_of(reader, entry)->memory->shared;
 
     sl_add(&shared->users, 1);
     return shared;
@@ -241,7 +242,7 @@ static int wait_for(struct sl_reader *reader, struct sl_memory *object)
         if (now < spin_until) {
             sl_pause();
         } else {
-            struct sl_due_step step = sl_due_step(&reader->copy_due, now, began, watched);
+            struct sl_poll_step step = sl_completion_estimate_next(&reader->copy_estimate, now, began, watched);
             watched |= step.watch;
             if (step.watch)
                 spin_until = step.until;
@@ -251,7 +252,7 @@ static int wait_for(struct sl_reader *reader, struct sl_memory *object)
         now = sl_os_now();
     }
     if (r == 0)
-        sl_due_learn(&reader->copy_due, unready, now - began);
+        sl_completion_estimate_update(&reader->copy_estimate, unready, now - began);
     return r;
 }
 
@@ -259,7 +260,7 @@ static int wait_for(struct sl_reader *reader, struct sl_memory *object)
 static int lose(struct sl_reader *reader, struct sl_held *entry)
 {
     entry->session->lease.given_up = entry->sequence;
-    sl_add(&reader->lost, 1);
+    sl_add(&reader->counts.lost, 1);
     sl_store(&entry->token, SL_HELD_QUEUED, release);
     return sl_fail(SLUICE_E_LOST, "channel '%s': frame %llu was not copied to %s within %d s: its GPU, or the link between them, "
                    "does not get to it",
@@ -267,27 +268,27 @@ static int lose(struct sl_reader *reader, struct sl_held *entry)
 }
 
 /* Copies the header and metadata, which the writer may change once the lease has ended. */
-static void copy_header(struct sl_held *entry, struct sl_room *room)
+static void copy_header(struct sl_held *entry, struct sl_copy_buffer *buffer)
 {
-    memcpy(&room->record, entry->record, sizeof room->record);
-    memcpy(room->meta, entry->meta, sizeof room->meta);
-    entry->record = &room->record;
-    entry->meta = room->meta;
+    memcpy(&buffer->record, entry->record, sizeof buffer->record);
+    memcpy(buffer->meta, entry->meta, sizeof buffer->meta);
+    entry->record = &buffer->record;
+    entry->meta = buffer->meta;
 }
 
-int sl_staged_copy(struct sl_reader *reader, struct sl_held *entry)
+int sl_peer_copy_frame(struct sl_reader *reader, struct sl_held *entry)
 {
     const struct sl_memory *from = &entry->memory->object;
     uint64_t offset = (uint64_t)(entry->address - (char *)from->address);
     const struct sl_link *link = entry->session->link;
-    int r = make_room(reader, entry);
+    int r = make_buffer(reader, entry);
 
     if (r == 0) {
-        struct sl_room *room = room_of(reader, entry);
-        struct sl_memory *to = &room->memory->object;
-        copy_header(entry, room);
+        struct sl_copy_buffer *buffer = buffer_of(reader, entry);
+        struct sl_memory *to = &buffer->memory->object;
+        copy_header(entry, buffer);
         entry->copied = true;
-        entry->word = &words_of(entry->session->staged)[entry - reader->held];
+        entry->word = &words_of(entry->session->peer_copy)[entry - reader->held];
         entry->address = to->address;
         r = to->ops->copy_begin(to, from, offset, entry->memory->format.slot_bytes);
         if (r == 0)

@@ -15,7 +15,7 @@
 
 #define READER_OF(member) ((struct sl_reader *)((char *)(member) - offsetof(struct sl_reader, poll.watch)))
 
-#define SHORT (SL_DUE_WATCH / 2) /* for a frame that is due: this thread must not spin, and its timers are exact */
+#define SHORT (SL_POLL_WATCH_NS / 2) /* for a frame that is due: this thread must not spin, and its timers are exact */
 #define SHORT_LOOKS 2
 #define REST_LOOK SLUICE_MS /* between looks at what a dead writer's device still works on */
 #define FIRST_ROOM (SLUICE_MS / 20) /* between looks whether there is room, the longer the longer there was none */
@@ -31,7 +31,7 @@ static int64_t look_again_at(struct sl_reader *reader, uint64_t want, int64_t no
         reader->poll.quick_checks = 0;
     }
     reader->poll.unready_ns = now;
-    struct sl_due_step step = sl_due_step(&session->due, now, reader->poll.since_ns, reader->poll.quick_checks == SHORT_LOOKS);
+    struct sl_poll_step step = sl_completion_estimate_next(&session->estimate, now, reader->poll.since_ns, reader->poll.quick_checks == SHORT_LOOKS);
     if (!step.watch)
         return step.until;
     reader->poll.quick_checks++;
@@ -59,7 +59,7 @@ static void look(struct sl_watch *watch)
         sl_service_set_deadline(watch, look_again_at(reader, want, now));
     } else if (found != SL_LEASE_NONE) {
         if (reader->poll.awaited == want)
-            sl_due_learn(&session->due, reader->poll.unready_ns - reader->poll.since_ns, now - reader->poll.since_ns);
+            sl_completion_estimate_update(&session->estimate, reader->poll.unready_ns - reader->poll.since_ns, now - reader->poll.since_ns);
         sl_os_note_set(reader->poll.note);
     }
 }
@@ -111,7 +111,7 @@ static void settle_gone(struct sl_reader *reader, struct sl_session *session)
     int64_t now = sl_os_now();
 
     sl_poll_fd_remove(reader, session);
-    reader->poll.rest_until_ns = sl_session_rests_until(session, now);
+    reader->poll.rest_until_ns = sl_wait_rests_until(session, now);
     uint64_t want = sl_lease_want(&session->lease);
     if (reader->poll.rest_until_ns == 0 || sl_lease_look(&session->link->words, reader->params.mode, want) != SL_LEASE_SOON)
         return;
@@ -125,7 +125,7 @@ static void settle_gone(struct sl_reader *reader, struct sl_session *session)
  * later, to look again. */
 static bool waits_for_room(struct sl_reader *reader, const struct sl_session *session)
 {
-    if (!session->pages || sl_take_entry(reader) || !sl_release_queued(reader)) {
+    if (!session->pages || sl_held_find_free(reader) || !sl_release_queued(reader)) {
         reader->poll.full_since_ns = 0;
         return false;
     }

@@ -17,15 +17,15 @@ static void fetch(const struct sl_session *session, uint32_t slot)
     __builtin_prefetch(record + 64);
 }
 
-void sl_lines_early(const struct sl_session *session)
+void sl_prefetch_expected(const struct sl_session *session)
 {
     __builtin_prefetch((const void *)session->lease.words.head);
-    fetch(session, session->taken_after[session->last_slot]);
+    fetch(session, session->next_slot[session->last_slot]);
     if (session->lease.mode == SLUICE_IN_ORDER)
         sl_fetch_to_store(session->lease.page.cursor);
 }
 
-void sl_lines_newest(const struct sl_session *session)
+void sl_prefetch_newest(const struct sl_session *session)
 {
     const struct sl_words *words = &session->lease.words;
     uint32_t slot = sl_head_slot(sl_load(words->head, relaxed));
@@ -36,7 +36,7 @@ void sl_lines_newest(const struct sl_session *session)
 
 #define WATCH 128 /* polls in one call: with more, other events would be noticed late; with fewer, calling it would be most of the cost */
 
-bool sl_lines_watch(const struct sl_session *session)
+bool sl_prefetch_watch_newest(const struct sl_session *session)
 {
     const struct sl_words *words = &session->lease.words;
     uint64_t head = sl_load(words->head, relaxed);

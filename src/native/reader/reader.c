@@ -2,6 +2,7 @@
  *
  * Opening, describing and closing a reader.
  */
+#include "native/reader/peer_copy.h"
 #include "native/reader/reader.h"
 
 #include <stdio.h>
@@ -99,8 +100,8 @@ static void finish(struct sl_object *object)
     reader->join = NULL;
     sl_service_unlock();
     if (done && copied) {
-        sl_session_reap(reader, true);
-        sl_staged_end(reader);
+        sl_session_end_all(reader);
+        sl_peer_copy_free_buffers(reader);
         if (device)
             sl_background_await(reader->base.name);
     } else {
@@ -162,7 +163,7 @@ static int wait_for_writer(struct sl_reader *reader)
 
     for (;;) {
         uint32_t rung = sl_load(&reader->bell, acquire);
-        sl_session_attend(reader);
+        sl_session_handle_news(reader);
         int r = is_linked(reader) ? 0 : sl_session_switch(reader);
         if (r < 0)
             return r;
@@ -230,15 +231,15 @@ int sl_native_reader_open(struct sluice_reader *base, const struct sluice_reader
         return r;
     reader->params.uids = NULL;
     sl_service_lock();
-    reader->opened = true;
-    (void)sl_prepare_begin(reader); /* one that came just now */
+    reader->next.use_thread = true;
+    (void)sl_session_open_begin(reader); /* one that came just now */
     sl_service_unlock();
     return 0;
 }
 
 void sl_native_reader_stop(struct sluice_reader *base) { sl_session_stop(sl_reader_of(base)); }
 
-void sl_native_reader_stopped(struct sluice_reader *base) { sl_prepare_settle(sl_reader_of(base)); }
+void sl_native_reader_stopped(struct sluice_reader *base) { sl_session_open_wait(sl_reader_of(base)); }
 
 /* ---- format, device, stats ---- */
 
@@ -247,7 +248,7 @@ int sl_native_reader_format(struct sluice_reader *base, struct sluice_format *fo
     struct sl_reader *reader = sl_reader_of(base);
     int r;
 
-    sl_session_attend(reader);
+    sl_session_handle_news(reader);
     if (!reader->session)
         (void)sl_session_switch(reader);
     sl_service_lock();
@@ -297,13 +298,13 @@ void sl_native_reader_stats(struct sluice_reader *base, struct sluice_reader_sta
     struct sl_reader *reader = sl_reader_of(base);
 
     *stats = (struct sluice_reader_stats){
-        .taken = sl_load(&reader->taken, relaxed),
-        .missed = sl_load(&reader->missed, relaxed),
-        .lost = sl_load(&reader->lost, relaxed),
-        .retries = sl_load(&reader->retries, relaxed),
-        .sessions = sl_load(&reader->sessions, relaxed),
+        .taken = sl_load(&reader->counts.taken, relaxed),
+        .missed = sl_load(&reader->counts.missed, relaxed),
+        .lost = sl_load(&reader->counts.lost, relaxed),
+        .retries = sl_load(&reader->counts.retries, relaxed),
+        .sessions = sl_load(&reader->counts.sessions, relaxed),
         .held = count_held(reader),
-        .latency_ns = sl_load(&reader->latency_ns, relaxed),
+        .latency_ns = sl_load(&reader->counts.latency_ns, relaxed),
     };
     sl_service_lock();
     if (reader->session) {

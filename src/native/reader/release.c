@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "native/reader/acquire.h"
+#include "native/reader/peer_copy.h"
 #include "native/reader/gpu_wait.h"
 #include "util/hooks.h"
 #include "util/result.h"
@@ -46,7 +47,7 @@ static uint64_t not_queued(struct sl_reader *reader, const struct sl_held *entry
 
     if (session->sync->alive(session->pages) == 0)
         return SL_HELD_ENDING;
-    sl_session_fail(reader); /* the work has ended with the device (protocol 1.8) */
+    sl_reader_disconnect(reader); /* the work has ended with the device (protocol 1.8) */
     return end_now(entry);
 }
 
@@ -122,7 +123,7 @@ static void settle_entry(struct sl_reader *reader, struct sl_held *entry, int64_
     if (token == SL_HELD_DEFERRED) {
         sl_after_try(&entry->deferred);
     } else if (token == SL_HELD_QUEUED) {
-        if (sl_load(entry->word, acquire) == 0 && !sl_staged_busy(reader, entry))
+        if (sl_load(entry->word, acquire) == 0 && !sl_peer_copy_is_busy(reader, entry))
             sl_store(&entry->token, 0, release);
         else if (check_work(reader, entry, now) != 0)
             sl_store(&entry->token, end_now(entry), release);
@@ -145,9 +146,9 @@ void sl_release_settle(struct sl_reader *reader)
 
 /* The words of queued releases are on cache lines that a GPU writes: checking all of them for each frame would cost more than
  * the rest of acquire. */
-void sl_release_settle_now_and_then(struct sl_reader *reader)
+void sl_release_settle_if_due(struct sl_reader *reader)
 {
-    if (!reader->old && !sl_load(&reader->may_be_deferred, relaxed) && sl_take_entry(reader)) {
+    if (!reader->old && !sl_load(&reader->may_be_deferred, relaxed) && sl_held_find_free(reader)) {
         int64_t now = sl_os_now_coarse();
         if (now - reader->settled_ns < OFTEN)
             return;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "native/reader/peer_copy.h"
 #include "native/reader/reader.h"
 #include "util/result.h"
 
@@ -16,14 +17,14 @@ static int equip(const struct sl_reader *reader, struct sl_session *session)
     const char *kind = sl_mem_of_kind(link->memory_kind)->name;
     const struct sl_device_ops *device = sl_device_of_kind(kind);
 
-    device->name_of(link->uuid, session->home);
-    snprintf(session->device, sizeof session->device, "%s", reader->device[0] ? reader->device : session->home);
+    device->name_of(link->uuid, session->owner);
+    snprintf(session->device, sizeof session->device, "%s", reader->device[0] ? reader->device : session->owner);
     if (sl_device_kind(session->device) != device)
         return sl_fail(SLUICE_E_WRONG_DEVICE,
                        "channel '%s' has its frames on '%s', not on '%s': leave the reader's device out, and copy frames with "
                        "sluice_reader_fetch if need be",
-                       reader->base.name, session->home, reader->device);
-    int r = sl_staged_choose(reader, session);
+                       reader->base.name, session->owner, reader->device);
+    int r = sl_peer_copy_choose(reader, session);
     if (r != 0)
         return r;
     session->sync = sl_sync_of_device(kind);
@@ -31,18 +32,18 @@ static int equip(const struct sl_reader *reader, struct sl_session *session)
     if (r != 0 && device != sl_device_kind("host"))
         return sl_fail(r, "channel '%s' has its frames on a GPU, and '%s' cannot be used for them: %s", reader->base.name,
                        session->device, sl_last_error());
-    if (r == 0 && (r = sl_staged_open(reader, session)) != 0)
+    if (r == 0 && (r = sl_peer_copy_open(reader, session)) != 0)
         session->sync->detach(session->pages);
-    if (r == 0 && session->pages && reader->params.ahead && !session->staged) {
-        session->ahead = session->sync->can_wait(session->pages) == 0;
-        if (!session->ahead)
+    if (r == 0 && session->pages && reader->params.ahead && !session->peer_copy) {
+        session->ahead.allowed = session->sync->can_wait(session->pages) == 0;
+        if (!session->ahead.allowed)
             sl_log(SLUICE_LOG_WARN, "channel '%s': no frame is taken ahead, the CPU waits: %s", reader->base.name,
                    sl_last_error());
     }
     return r;
 }
 
-int sl_prepare(const struct sl_reader *reader, struct sl_link *link, struct sl_session **out)
+int sl_session_open(const struct sl_reader *reader, struct sl_link *link, struct sl_session **out)
 {
     struct sl_session *session = calloc(1, sizeof *session);
     int r;
@@ -69,13 +70,13 @@ int sl_prepare(const struct sl_reader *reader, struct sl_link *link, struct sl_s
 static struct sl_link *take(struct sl_reader *reader)
 {
     sl_service_lock();
-    struct sl_link *link = sl_load(&reader->closing, relaxed) || reader->unfit ? NULL : reader->next;
+    struct sl_link *link = sl_load(&reader->closing, relaxed) || reader->next.failed ? NULL : reader->next.link;
     if (link) {
-        reader->next = NULL;
-        reader->preparing = link;
+        reader->next.link = NULL;
+        reader->next.opening = link;
     } else {
-        reader->prepares = false;
-        sl_session_ring(reader);
+        reader->next.thread_runs = false;
+        sl_wake_with_news(reader);
     }
     sl_service_unlock();
     return link;
@@ -85,17 +86,17 @@ static struct sl_link *take(struct sl_reader *reader)
 static void give(struct sl_reader *reader, struct sl_link *link, struct sl_session *session)
 {
     sl_service_lock();
-    struct sl_session *unused = session ? reader->prepared : NULL;
+    struct sl_session *unused = session ? reader->next.session : NULL;
     if (session) {
-        reader->prepared = session;
-        sl_session_ring(reader);
-    } else if (reader->next) {
+        reader->next.session = session;
+        sl_wake_with_news(reader);
+    } else if (reader->next.link) {
         sl_link_close(link); /* a later one has come meanwhile */
     } else {
-        reader->next = link;
-        reader->unfit = true;
+        reader->next.link = link;
+        reader->next.failed = true;
     }
-    reader->preparing = NULL;
+    reader->next.opening = NULL;
     sl_service_unlock();
     sl_session_end(unused);
 }
@@ -107,28 +108,28 @@ static void prepare(void *argument)
     struct sl_link *link;
 
     while ((link = take(reader)) != NULL)
-        give(reader, link, sl_prepare(reader, link, &session) == 0 ? session : NULL);
+        give(reader, link, sl_session_open(reader, link, &session) == 0 ? session : NULL);
     sl_object_drop(&reader->base.object);
 }
 
-bool sl_prepare_begin(struct sl_reader *reader)
+bool sl_session_open_begin(struct sl_reader *reader)
 {
-    if (!reader->next || !reader->opened || sl_load(&reader->closing, relaxed) || reader->next->memory_kind == SL_MEM_HOST)
+    if (!reader->next.link || !reader->next.use_thread || sl_load(&reader->closing, relaxed) || reader->next.link->memory_kind == SL_MEM_HOST)
         return false;
-    reader->unfit = false;
-    if (reader->prepares)
+    reader->next.failed = false;
+    if (reader->next.thread_runs)
         return true;
     sl_add(&reader->base.object.uses, 1); /* its handle is valid: close sets `closing` under this lock before it ends the handle */
-    reader->prepares = sl_background_start(prepare, reader);
-    if (!reader->prepares)
+    reader->next.thread_runs = sl_background_start(prepare, reader);
+    if (!reader->next.thread_runs)
         sl_add(&reader->base.object.uses, (uint32_t)-1);
-    return reader->prepares;
+    return reader->next.thread_runs;
 }
 
-void sl_prepare_settle(struct sl_reader *reader)
+void sl_session_open_wait(struct sl_reader *reader)
 {
     sl_service_lock();
-    bool prepares = reader->prepares;
+    bool prepares = reader->next.thread_runs;
     sl_service_unlock();
     if (prepares)
         sl_background_await(reader->base.name);

@@ -5,6 +5,17 @@
  */
 #include "native/reader/acquire.h"
 
+#define DRIVER_TIMEOUT (250 * SLUICE_MS) /* how long a dead writer's GPU may still finish frames */
+
+/* Its device may work on for a moment (protocol 4.1); a writer that closed has waited for that. */
+int64_t sl_wait_rests_until(const struct sl_session *session, int64_t now)
+{
+    bool rests = session->pages && !session->lease.over && !sl_load(session->link->closed, acquire) &&
+                 !sl_load(session->link->page.evicted, acquire);
+
+    return rests ? (session->gone_ns ? session->gone_ns : now) + DRIVER_TIMEOUT : 0;
+}
+
 static bool called(const struct sl_reader *reader)
 {
     return sl_load(&reader->attention, seq_cst) || sl_load(&reader->closing, seq_cst);
@@ -40,8 +51,8 @@ static bool is_coming(const struct sl_reader *reader)
 /* Is there a committed frame that the stream could wait for? */
 static bool may_go_ahead(const struct sl_session *session)
 {
-    return session && session->ahead_now && !sl_wait_evicted(session) && sl_lease_is_ahead(&session->lease) &&
-           session->refused != sl_lease_want(&session->lease);
+    return session && session->ahead.on_stream && !sl_wait_evicted(session) && sl_lease_is_ahead(&session->lease) &&
+           session->ahead.refused != sl_lease_want(&session->lease);
 }
 
 /* Checked before a sleep, and while spinning. acquire has already tried to take the remaining frames of an ended session. */
@@ -77,13 +88,13 @@ static enum spun spin(const struct sl_reader *reader, int64_t deadline)
         if (session && (head = sl_load(session->lease.words.head, relaxed)) != seen) {
             seen = head;
             fresh = sl_head_sequence(head) >= want ? FRESH : 0;
-            sl_lines_newest(session); /* first, so that these lines arrive together with those that are read next */
+            sl_prefetch_newest(session); /* first, so that these lines arrive together with those that are read next */
         }
         if (must_look(reader))
             return NEWS;
         if (fresh > 0) {
             fresh--;
-            if (sl_lines_watch(session) && look_at(session) >= 0)
+            if (sl_prefetch_watch_newest(session) && look_at(session) >= 0)
                 return READY;
         } else {
             sl_pause();
@@ -104,7 +115,7 @@ int64_t sl_wait_since(const struct sl_session *session, uint64_t want, int64_t n
     if (slot < 0)
         return now;
     const struct sl_record *record = sl_link_record(link, (uint32_t)slot);
-    int64_t at = sl_take_time(link, (int64_t)sl_load_wide(&record->commit_ns));
+    int64_t at = sl_frame_fill_time(link, (int64_t)sl_load_wide(&record->commit_ns));
     return at > 0 && at < now ? at : now;
 }
 
@@ -113,12 +124,12 @@ static bool watch(const struct sl_reader *reader, int64_t until)
 {
     struct sl_session *session = reader->session;
 
-    for (int64_t now = session->awaited_unready_ns; now < until;) {
-        if (sl_lines_watch(session) && look_at(session) >= 0)
+    for (int64_t now = session->awaited.unready_ns; now < until;) {
+        if (sl_prefetch_watch_newest(session) && look_at(session) >= 0)
             return true;
         if (must_look(reader))
             break;
-        session->awaited_unready_ns = now; /* read before the looks */
+        session->awaited.unready_ns = now; /* read before the looks */
         now = sl_os_now();
     }
     return false;
@@ -133,17 +144,17 @@ static bool wait_for_device(struct sl_reader *reader, int64_t deadline)
     int64_t now = sl_os_now();
     bool ready = false;
 
-    if (session->awaited != want) {
-        session->awaited = want;
-        session->awaited_since_ns = sl_wait_since(session, want, now);
-        session->awaited_watched = false;
+    if (session->awaited.sequence != want) {
+        session->awaited.sequence = want;
+        session->awaited.since_ns = sl_wait_since(session, want, now);
+        session->awaited.watched = false;
     }
     SL_STAGE_BEGIN(WAIT_DEVICE);
     if (is_coming(reader) && !called(reader)) {
-        struct sl_due_step step = sl_due_step(&session->due, now, session->awaited_since_ns, session->awaited_watched);
+        struct sl_poll_step step = sl_completion_estimate_next(&session->estimate, now, session->awaited.since_ns, session->awaited.watched);
         int64_t until = step.until < deadline ? step.until : deadline;
-        session->awaited_unready_ns = now;
-        session->awaited_watched |= step.watch;
+        session->awaited.unready_ns = now;
+        session->awaited.watched |= step.watch;
         if (step.watch)
             ready = watch(reader, until);
         else
@@ -153,14 +164,14 @@ static bool wait_for_device(struct sl_reader *reader, int64_t deadline)
     return ready;
 }
 
-void sl_wait_taken(struct sl_session *session, int64_t found, int64_t commit_ns, uint64_t latency)
+void sl_wait_update_estimate(struct sl_session *session, int64_t found, int64_t commit_ns, uint64_t latency)
 {
     if (commit_ns <= 0) /* not a valid time */
         return;
     int64_t ready = found ? found - commit_ns : (int64_t)latency;
-    int64_t unready = found ? session->awaited_unready_ns - commit_ns : 0;
-    if (unready > 0 || ready < (int64_t)sl_load(&session->due.after, relaxed))
-        sl_due_learn(&session->due, unready > 0 ? unready : 0, ready > 0 ? ready : 0);
+    int64_t unready = found ? session->awaited.unready_ns - commit_ns : 0;
+    if (unready > 0 || ready < (int64_t)sl_load(&session->estimate.duration_ns, relaxed))
+        sl_completion_estimate_update(&session->estimate, unready > 0 ? unready : 0, ready > 0 ? ready : 0);
 }
 
 bool sl_wait_for_news(struct sl_reader *reader, int64_t deadline, bool arriving)
