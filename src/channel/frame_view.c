@@ -57,6 +57,18 @@ int sl_view_find(const struct sl_view *view, const char *name, uint32_t *index)
     return sl_fail(SLUICE_E_NOT_FOUND, "the frame has no array '%.31s'; it has %s", name, names);
 }
 
+/* An array whose geometry differs from the format's: checks it. */
+static int check_reshaped(const struct sl_view *view, const struct sluice_array *capacity, const struct sl_geometry *shared,
+                          struct sluice_array *array)
+{
+    struct sl_geometry geometry = *shared; /* copied once, then checked, then used (protocol 5.12) */
+
+    sl_geometry_to_array(&geometry, array);
+    if (array->image.pixel_format == SLUICE_PIXEL_NONE)
+        array->image = capacity->image;
+    return sl_format_geometry_check(capacity, array, view->format->slot_bytes);
+}
+
 int sl_view_array(const struct sl_view *view, uint32_t index, struct sluice_array *array)
 {
     int r;
@@ -65,13 +77,9 @@ int sl_view_array(const struct sl_view *view, uint32_t index, struct sluice_arra
         return sl_fail(SLUICE_E_NOT_FOUND, "the frame has %u arrays; there is no array %u", view->format->array_count,
                        index);
     const struct sluice_array *capacity = &view->format->arrays[index];
-    struct sluice_array a = *capacity;
-    /* Copied once, then checked, then used (protocol 5.12). */
-    struct sl_geometry geometry = view->geometries[index];
-    sl_geometry_to_array(&geometry, &a);
-    if (a.image.pixel_format == SLUICE_PIXEL_NONE)
-        a.image = capacity->image;
-    if ((r = sl_format_geometry_check(capacity, &a, view->format->slot_bytes)) != 0)
+    const struct sl_geometry *geometry = &view->geometries[index];
+    struct sluice_array a = *capacity; /* which was checked when the format came */
+    if (!sl_geometry_is_of(geometry, capacity) && (r = check_reshaped(view, capacity, geometry, &a)) != 0)
         return r;
     a.data = view->address + a.offset;
     a.read_only = view->read_only;

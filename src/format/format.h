@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <sluice/format.h>
 
@@ -98,6 +99,18 @@ struct sl_geometry {
 /* Copies the fields that both have; checks nothing. */
 void sl_geometry_from_array(struct sl_geometry *geometry, const struct sluice_array *array);
 void sl_geometry_to_array(const struct sl_geometry *geometry, struct sluice_array *array);
+
+/* Is it the geometry of this array? Each field of the geometry, which another process may change, is read once. */
+static inline bool sl_geometry_is_of(const struct sl_geometry *geometry, const struct sluice_array *array)
+{
+    const struct sluice_image *image = &array->image;
+
+    return geometry->offset == array->offset && geometry->nbytes == array->nbytes && geometry->ndim == array->ndim &&
+           geometry->width == image->width && geometry->height == image->height && geometry->plane_count == image->plane_count &&
+           memcmp(geometry->shape, array->shape, sizeof array->shape) == 0 &&
+           memcmp(geometry->strides, array->strides, sizeof array->strides) == 0 &&
+           memcmp(geometry->planes, image->planes, sizeof image->planes) == 0;
+}
 
 #define SL_DESCRIPTION 224 /* bytes, enough for 8 dimensions */
 
