@@ -13,61 +13,61 @@ static bool is_alike(const struct sluice_array *a, const struct sluice_array *b)
            memcmp(&a->offset, &b->offset, sizeof *a - offsetof(struct sluice_array, offset)) == 0;
 }
 
-bool sl_sent_is_known(const struct sl_sent *sent, uint32_t generation, const struct sluice_array *arrays, uint32_t count)
+bool sl_send_cache_is_known(const struct sl_send_cache *cache, uint32_t generation, const struct sluice_array *arrays, uint32_t count)
 {
-    return count == 1 && sent->generation == generation && arrays && arrays->data && is_alike(&sent->given, arrays);
+    return count == 1 && cache->generation == generation && arrays && arrays->data && is_alike(&cache->given, arrays);
 }
 
-void sl_sent_remember(struct sl_sent *sent, uint32_t generation, uint32_t index, const struct sluice_array *array,
-                      const struct sl_copy_job *job, const struct sluice_array *to, const struct sl_copy *copy)
+void sl_send_cache_remember(struct sl_send_cache *cache, uint32_t generation, uint32_t index, const struct sluice_array *array,
+                            const struct sl_copy_job *job, const struct sluice_array *to, const struct sl_copy *copy)
 {
     const struct sl_copy_side *side = &job->sides[0];
 
     if (job->count != 1 || !job->copier->ops->again || copy->count == 0)
         return;
-    *sent = (struct sl_sent){ .generation = generation, .index = index, .given = *array, .to = *to,
+    *cache = (struct sl_send_cache){ .generation = generation, .index = index, .given = *array, .to = *to,
                               .below = (uint64_t)((const char *)array->data - (const char *)side->first),
-                              .bytes = side->bytes, .number = sent->number + 1, .copy = *copy };
+                              .bytes = side->bytes, .number = cache->number + 1, .copy = *copy };
 }
 
-int sl_sent_begin(const struct sl_sent *sent, struct sl_copier *copier, const struct sluice_array *array,
-                  struct sluice_stream stream, struct sl_copy_job *job)
+int sl_send_cache_begin(const struct sl_send_cache *cache, struct sl_copier *copier, const struct sluice_array *array,
+                        struct sluice_stream stream, struct sl_copy_job *job)
 {
     job->way = SL_COPY_SEND;
     job->count = 1;
     job->sides[0].name = array->name;
-    job->sides[0].first = (const char *)array->data - sent->below;
-    job->sides[0].bytes = sent->bytes;
+    job->sides[0].first = (const char *)array->data - cache->below;
+    job->sides[0].bytes = cache->bytes;
     return sl_copy_begin(copier, job, stream);
 }
 
-static struct sl_copy_key key_of(const struct sl_sent *sent, const struct sluice_array *array, char *address)
+static struct sl_copy_key key_of(const struct sl_send_cache *cache, const struct sluice_array *array, char *address)
 {
-    return (struct sl_copy_key){ sent->number, array->data, address };
+    return (struct sl_copy_key){ cache->number, array->data, address };
 }
 
-bool sl_sent_again(const struct sl_sent *sent, const struct sluice_array *array, char *address, struct sl_copy_job *job)
+bool sl_send_cache_repeat(const struct sl_send_cache *cache, const struct sluice_array *array, char *address, struct sl_copy_job *job)
 {
-    struct sl_copy_key key = key_of(sent, array, address);
+    struct sl_copy_key key = key_of(cache, array, address);
 
     return sl_copy_again(job, &key);
 }
 
-bool sl_sent_plan(const struct sl_sent *sent, const struct sluice_array *array, char *address, struct sl_copy_job *job,
-                  struct sl_copy *copy)
+bool sl_send_cache_plan(const struct sl_send_cache *cache, const struct sluice_array *array, char *address, struct sl_copy_job *job,
+                        struct sl_copy *copy)
 {
-    char *to = address + sent->to.offset;
-    const char *from = array->data, *first = from - sent->below;
+    char *to = address + cache->to.offset;
+    const char *from = array->data, *first = from - cache->below;
 
-    if ((uintptr_t)to < (uintptr_t)first + sent->bytes && (uintptr_t)first < (uintptr_t)to + sent->to.nbytes)
+    if ((uintptr_t)to < (uintptr_t)first + cache->bytes && (uintptr_t)first < (uintptr_t)to + cache->to.nbytes)
         return false;
-    job->key = key_of(sent, array, address);
-    copy->count = sent->copy.count;
+    job->key = key_of(cache, array, address);
+    copy->count = cache->copy.count;
     for (int i = 0; i < copy->count; i++) {
-        const struct sl_copy_part *part = &sent->copy.parts[i];
+        const struct sl_copy_part *part = &cache->copy.parts[i];
         struct sl_copy_part *now = &copy->parts[i];
-        now->to = to + (part->to - (char *)sent->to.data);
-        now->from = from + (part->from - (const char *)sent->given.data);
+        now->to = to + (part->to - (char *)cache->to.data);
+        now->from = from + (part->from - (const char *)cache->given.data);
         now->run = part->run;
         now->depth = part->depth;
         memcpy(now->steps, part->steps, sizeof *part->steps * (size_t)part->depth);

@@ -134,7 +134,7 @@ struct sl_cipd_writer {
     sl_word32 troubled; /* 1: `tended` may not be 0 */
     struct sl_cuda_context *context;
     struct sl_copier copier;
-    struct sl_sent sent;
+    struct sl_send_cache send_cache;
     struct sl_cipd_bin *bin;
 
     struct sl_cipd_pool *pool;

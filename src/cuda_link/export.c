@@ -298,7 +298,7 @@ static int plan(struct sl_cipd_writer *writer, const struct sl_copy_job *job, co
     int r = slot_array(writer, array, &to);
 
     if (r == 0 && (r = sl_array_plan(&to, array, copy)) == 0)
-        sl_sent_remember(&writer->sent, writer->generation, 0, array, job, &to, copy);
+        sl_send_cache_remember(&writer->send_cache, writer->generation, 0, array, job, &to, copy);
     return r;
 }
 
@@ -314,8 +314,8 @@ static int copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const st
         return sl_fail(SLUICE_E_WRONG_DEVICE,
                        "channel 'cipd:%s': the array does not lie on \"%s\", and strict_device allows no other", writer->base.name,
                        writer->device);
-    bool again = known && sl_sent_again(&writer->sent, array, address, job);
-    bool planned = again || (known && sl_sent_plan(&writer->sent, array, address, job, &what));
+    bool again = known && sl_send_cache_repeat(&writer->send_cache, array, address, job);
+    bool planned = again || (known && sl_send_cache_plan(&writer->send_cache, array, address, job, &what));
     if (!planned && (r = plan(writer, job, array, &what)) != 0)
         return r;
     if ((r = sl_copy_follow(job, &slot->fence)) != 0)
@@ -385,10 +385,10 @@ int sl_cipd_send(struct sluice_writer *base, struct sluice_frame *header, const 
         return r;
     if (!sl_cipd_spare_told(writer) && (r = sl_cipd_spare(writer, writer->wait_ns, 1)) != 0)
         return failed(writer, r);
-    bool known = sl_sent_is_known(&writer->sent, writer->generation, arrays, number);
+    bool known = sl_send_cache_is_known(&writer->send_cache, writer->generation, arrays, number);
     job.wanted = ticket && !writer->params.block;
     job.prompt = true;
-    r = known ? sl_sent_begin(&writer->sent, &writer->copier, arrays, stream, &job)
+    r = known ? sl_send_cache_begin(&writer->send_cache, &writer->copier, arrays, stream, &job)
               : begin_send(writer, arrays, number, stream, &job);
     if (r != 0)
         return failed(writer, r);

@@ -66,11 +66,11 @@ int __wrap_sl_os_wait_readable(int fd, int64_t deadline)
 
 static void set_up(void)
 {
-    struct sl_place place;
+    struct sl_channel_dir dir;
 
     os_stub_folder();
-    REQUIRE(sl_place_open(&place, false, false) == 0);
-    REQUIRE(sl_os_listen(place.dir, place.folder, "o", "o.tmp", 0600, -1, &listener) == 0);
+    REQUIRE(sl_channel_dir_open(&dir, false, false) == 0);
+    REQUIRE(sl_os_listen(dir.fd, dir.folder, "o", "o.tmp", 0600, -1, &listener) == 0);
     for (uint8_t i = 0; i < 8; i++)
         (void)raw_peer_fd(i);
 }

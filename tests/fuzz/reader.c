@@ -25,7 +25,7 @@ struct object {
 };
 
 static struct {
-    struct sl_place place;
+    struct sl_channel_dir dir;
     int listener, socket, wake[2];
     struct object control, page, slots;
     struct sluice_format format;
@@ -45,8 +45,8 @@ static void make_object(struct object *object, uint64_t size, bool read_only)
 static void set_up(void)
 {
     os_stub_folder();
-    REQUIRE(sl_place_open(&fake.place, false, false) == 0);
-    REQUIRE(sl_os_listen(fake.place.dir, fake.place.folder, "r", "r.tmp", 0600, -1, &fake.listener) == 0);
+    REQUIRE(sl_channel_dir_open(&fake.dir, false, false) == 0);
+    REQUIRE(sl_os_listen(fake.dir.fd, fake.dir.folder, "r", "r.tmp", 0600, -1, &fake.listener) == 0);
     fake.format = (struct sluice_format)SLUICE_FORMAT_INIT;
     REQUIRE(sluice_format_add_image(&fake.format, "colour", SLUICE_PIXEL_NV12, 32, 16) == 0);
     REQUIRE(sluice_format_add_tensor(&fake.format, "depth", (struct sluice_dtype){ SLUICE_FLOAT, 32, 1 }, 3,

@@ -70,7 +70,7 @@ static struct sluice_writer_stats get_stats(void)
 
 static void set_up(void)
 {
-    struct sl_place place;
+    struct sl_channel_dir found;
 
     os_stub_folder();
     make_formats();
@@ -86,8 +86,8 @@ static void set_up(void)
     reading.name = "w";
     reading.open_timeout_ns = SLUICE_S;
     REQUIRE(sluice_reader_open(&reader, &reading) == 0);
-    REQUIRE(sl_place_open(&place, false, false) == 0);
-    dir = place.dir;
+    REQUIRE(sl_channel_dir_open(&found, false, false) == 0);
+    dir = found.fd;
     for (int i = 0; i < CLIENTS; i++)
         clients[i] = (struct client){ .fd = -1, .wake = -1 };
     for (uint8_t i = 0; i < 8; i++)

@@ -39,12 +39,12 @@ TEST(a_frame_that_a_stream_reads_is_not_released_on_the_cpu)
 }
 
 /* The first frame for which the writer signals in the reader's own semaphores; 0: none. */
-static uint64_t own_from(sluice_reader *handle)
+static uint64_t semaphores_from(sluice_reader *handle)
 {
     struct sluice_reader *base;
 
     CHECK_OK(sl_reader_hold(handle, &base));
-    uint64_t from = sl_load(sl_reader_of(base)->session->link->page.own_from, acquire);
+    uint64_t from = sl_load(sl_reader_of(base)->session->link->page.semaphores_from, acquire);
     sl_object_drop(&base->object);
     return from;
 }
@@ -71,9 +71,9 @@ TEST(a_frame_from_before_the_writer_knew_is_waited_for_on_the_cpu)
     CHECK_OK(sluice_writer_commit(fixture.writer, &before, fixture.writing));
     CHECK_SOON(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame) == SLUICE_TIMEOUT &&
                    sluice_writer_begin(fixture.writer, 20 * SLUICE_S, &next) == 0 &&
-                   sluice_writer_cancel(fixture.writer, &next, SLUICE_ON_CPU) == 0 && own_from(reader) > 0,
+                   sluice_writer_cancel(fixture.writer, &next, SLUICE_ON_CPU) == 0 && semaphores_from(reader) > 0,
                10);
-    CHECK_GE(own_from(reader), 2); /* the frame is the first */
+    CHECK_GE(semaphores_from(reader), 2); /* the frame is the first */
     CHECK_RESULT(sluice_reader_acquire(reader, fixture.reading, SLUICE_S / 10, &frame), SLUICE_TIMEOUT);
     gpu_gate_open(&gate);
     CHECK_OK(sluice_reader_acquire(reader, fixture.reading, 20 * SLUICE_S, &frame));
@@ -103,7 +103,7 @@ static void poison(sluice_reader *handle, uint32_t slot)
     struct sluice_reader *base;
 
     CHECK_OK(sl_reader_hold(handle, &base));
-    sl_store(&sl_reader_of(base)->session->link->page.own_ready[slot], SL_POISON, seq_cst);
+    sl_store(&sl_reader_of(base)->session->link->page.semaphores[slot], SL_POISON, seq_cst);
     sl_object_drop(&base->object);
 }
 

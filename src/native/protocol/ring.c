@@ -66,7 +66,7 @@ void sl_ring_prefetch(const struct sl_ring *ring, int slot, const struct sl_read
         __builtin_prefetch((const void *)&readers[i].page.lease[slot]);
 }
 
-bool sl_ring_works(const struct sl_ring *ring, uint32_t slot)
+bool sl_ring_is_busy(const struct sl_ring *ring, uint32_t slot)
 {
     const struct sl_ring_slot *mine = &ring->slots[slot];
 
@@ -85,7 +85,7 @@ int sl_ring_take(struct sl_ring *ring, const struct sl_reader_slot *readers, uin
     while ((c = next_candidate(ring, tried)) >= 0) { /* W1 */
         uint64_t old = ring->slots[c].sequence;
         tried[c] = true;
-        if (sl_ring_works(ring, (uint32_t)c)) /* W2 */
+        if (sl_ring_is_busy(ring, (uint32_t)c)) /* W2 */
             continue;
         if (any_kept_unread(ring, readers, count, old, keep)) /* W3 */
             continue;
@@ -129,7 +129,7 @@ bool sl_ring_retire(struct sl_ring *ring, uint32_t slot, const struct sl_reader_
 
     if (ring->slots[slot].state != SL_SLOT_OLD || (ring->head_sequence != 0 && slot == ring->head_slot))
         return false;
-    if (sl_ring_works(ring, slot))
+    if (sl_ring_is_busy(ring, slot))
         return false;
     if (any_kept_unread(ring, readers, count, old, keep))
         return false;

@@ -53,7 +53,7 @@ void sl_ring_prefetch(const struct sl_ring *ring, int slot, const struct sl_read
 
 /* Is work on this slot still in flight, of its last frame or a cancelled one? Also true for a frame that
  * is lost: nobody knows when its work ends. */
-bool sl_ring_works(const struct sl_ring *ring, uint32_t slot);
+bool sl_ring_is_busy(const struct sl_ring *ring, uint32_t slot);
 
 /* W8 and W9, after `ready` was raised behind the work (W7). */
 void sl_ring_publish(struct sl_ring *ring, uint32_t slot, uint64_t sequence);

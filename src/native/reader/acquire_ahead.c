@@ -50,15 +50,15 @@ static void request_semaphores(const struct sl_session *session)
     uint64_t stride = last != 0 && head > last ? head - last : 1;
     uint64_t frames = (session->ahead.backoff + SPARE_SEMAPHORES) * stride;
 
-    if (sl_load(page->own_to, relaxed) < head + frames / 2) /* not for each frame: the writer reads this cache line */
-        sl_store(page->own_to, head + frames, relaxed);
+    if (sl_load(page->semaphores_to, relaxed) < head + frames / 2) /* not for each frame: the writer reads this cache line */
+        sl_store(page->semaphores_to, head + frames, relaxed);
 }
 
 /* Is there a semaphore that a stream can wait on for this frame, and a place among the waits? */
 static bool begin_wait(struct sl_reader *reader, uint32_t slot, uint64_t sequence, const struct sl_stream *stream)
 {
     struct sl_session *session = reader->session;
-    uint64_t from = sl_load(session->link->page.own_from, acquire);
+    uint64_t from = sl_load(session->link->page.semaphores_from, acquire);
     struct sl_link_memory *memory;
 
     if (from == 0 || sequence < from || sl_load(&session->poisoned[slot], relaxed))
@@ -76,7 +76,7 @@ static int queue_wait(struct sl_reader *reader, uint32_t slot, uint64_t sequence
 
     if (!begin_wait(reader, slot, sequence, stream))
         return SLUICE_TIMEOUT;
-    r = session->sync->await(session->pages, stream, &session->link->page.own_ready[slot], sequence);
+    r = session->sync->await(session->pages, stream, &session->link->page.semaphores[slot], sequence);
     if (r != 0)
         sl_gpu_wait_cancel(reader, slot, sequence);
     return r;

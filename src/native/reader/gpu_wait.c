@@ -36,7 +36,7 @@ static void count_waiting(struct sl_session *session, uint32_t change)
 {
     waiting += change;
     session->waiting += change;
-    sl_store(session->link->page.parked, session->waiting, relaxed);
+    sl_store(session->link->page.waiting_streams, session->waiting, relaxed);
 }
 
 static void stop_waiting(const struct gpu_wait *wait)
@@ -63,7 +63,7 @@ static void lose(struct gpu_wait *wait)
     wait->dependency->lost = true; /* before the poison: whoever sees that also sees this, and that a loss must be reported */
     sl_add(&wait->reader->unreported, 1);
     sl_store(&session->poisoned[wait->slot], 1, relaxed);
-    sl_store(&session->link->page.own_ready[wait->slot], SL_POISON, seq_cst);
+    sl_store(&session->link->page.semaphores[wait->slot], SL_POISON, seq_cst);
     sl_add(&wait->reader->counts.lost, 1);
     stop_waiting(wait);
     sl_wake_with_news(wait->reader); /* acquire has this to report */
@@ -75,7 +75,7 @@ static void check_wait(struct gpu_wait *wait, int64_t now)
 {
     const struct sl_link *link = wait->session->link;
 
-    if (sl_reached(sl_load(&link->page.own_ready[wait->slot], acquire), wait->sequence)) {
+    if (sl_reached(sl_load(&link->page.semaphores[wait->slot], acquire), wait->sequence)) {
         remove_wait(wait);
         return;
     }

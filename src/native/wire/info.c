@@ -146,15 +146,15 @@ int sl_native_info(const char *name, int64_t timeout_ns, struct sluice_channel_i
                    struct sluice_reader_info *readers, uint32_t capacity)
 {
     int64_t deadline = sl_os_deadline(timeout_ns);
-    struct sl_place place;
-    int fd, r = sl_place_find(&place);
+    struct sl_channel_dir dir;
+    int fd, r = sl_channel_dir_find(&dir);
 
     if (r != 0)
         return r;
     /* SLUICE_AGAIN if its queue of connections is full, or it hung up. It also hangs up on guests
      * that are slow; a writer that is gone accepts no further connection. */
     for (;;) {
-        if ((r = sl_place_connect(&place, name, &fd)) == 0) {
+        if ((r = sl_channel_dir_connect(&dir, name, &fd)) == 0) {
             r = converse(fd, name, deadline, info, readers, capacity);
             sl_os_hang_up(fd);
         }
@@ -162,6 +162,6 @@ int sl_native_info(const char *name, int64_t timeout_ns, struct sluice_channel_i
             break;
         sl_os_sleep(ASK_AGAIN);
     }
-    snprintf(info->folder, sizeof info->folder, "%.*s", (int)sizeof info->folder - 1, place.folder);
+    snprintf(info->folder, sizeof info->folder, "%.*s", (int)sizeof info->folder - 1, dir.folder);
     return r == SLUICE_AGAIN ? SLUICE_TIMEOUT : r;
 }

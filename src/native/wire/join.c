@@ -26,7 +26,7 @@ struct sl_native_join {
     struct sl_join_params params;
     struct sluice_reader_params reader;
     uint32_t *uids;
-    struct sl_place place; /* from the environment at the time when it was opened */
+    struct sl_channel_dir dir; /* from the environment at the time when it was opened */
     char name[SLUICE_MAX_NAME + 1];
     struct sl_watch socket;  /* also has the timer of attempts */
     struct sl_watch process; /* the writer's pidfd */
@@ -290,7 +290,7 @@ static void expect_answer(struct sl_native_join *join)
 static void attempt(struct sl_native_join *join)
 {
     SL_STAGE_BEGIN(CONNECT);
-    int fd, r = sl_place_connect(&join->place, join->name, &fd);
+    int fd, r = sl_channel_dir_connect(&join->dir, join->name, &fd);
 
     sl_service_remove(&join->socket);
     if (r == SLUICE_AGAIN) /* the queue is full, so the writer is alive: retry soon */
@@ -351,7 +351,7 @@ int sl_join_open(const struct sl_join_params *params, struct sl_join **out)
     join->socket = (struct sl_watch){ .fd = -1, .ready = socket_ready, .timer = socket_timer };
     join->process = (struct sl_watch){ .fd = -1, .ready = process_ready };
     snprintf(join->name, sizeof join->name, "%s", params->name);
-    int r = sl_place_find(&join->place);
+    int r = sl_channel_dir_find(&join->dir);
     /* A reference for all attempts: if the thread stopped in between and could not be started
      * again, there would be no further attempt. */
     if (r != 0 || (r = sl_service_hold()) != 0) {

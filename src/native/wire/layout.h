@@ -125,18 +125,18 @@ struct sl_reader_page {
     /* 0x100: for observers; stored by the reader, relaxed */
     sl_word taken, missed, last, latency_ns, latency_total_ns, latency_max_ns, lease_mean_ns;
     uint8_t pad4[8];
-    /* 0x140: stored by the writer: it raises own_ready for frames from this one on; 0: for none */
-    sl_word own_from;
+    /* 0x140: stored by the writer: it raises semaphores for frames from this one on; 0: for none */
+    sl_word semaphores_from;
     uint8_t pad5[56];
 
-    /* 0x180: stored by the reader, for observers: number of streams that wait on own_ready now */
-    sl_word parked;
+    /* 0x180: stored by the reader, for observers: number of streams that wait on semaphores now */
+    sl_word waiting_streams;
     /* 0x188: the same: how frames reach the reader (enum sl_path), and the UUID of its GPU */
     sl_word path, gpu[2];
     uint8_t pad6[32];
 
-    /* 0x1c0: stored by the reader (initial value by the writer): the last frame for which it needs own_ready */
-    sl_word own_to;
+    /* 0x1c0: stored by the reader (initial value by the writer): the last frame for which it needs semaphores */
+    sl_word semaphores_to;
     uint8_t pad7[0x400 - 0x1c8];
 
     /* 0x400: stored by the reader, or by its GPU on release */
@@ -145,7 +145,7 @@ struct sl_reader_page {
     sl_word lease_ns[SL_MAX_IDS];
     /* 0xc00: private ready words of a reader that waits ahead on its GPU: raised by the writer's GPU,
      * poisoned only by the reader. own_lost is reserved */
-    sl_word own_ready[SL_MAX_IDS];
+    sl_word semaphores[SL_MAX_IDS];
     sl_word own_lost[SL_MAX_IDS];
     /* 0x1400 */
 };
@@ -154,10 +154,10 @@ static_assert(offsetof(struct sl_reader_page, bell) == 0x40, "layout");
 static_assert(offsetof(struct sl_reader_page, want) == 0x80, "layout");
 static_assert(offsetof(struct sl_reader_page, cursor) == 0xc0, "layout");
 static_assert(offsetof(struct sl_reader_page, taken) == 0x100, "layout");
-static_assert(offsetof(struct sl_reader_page, own_from) == 0x140, "layout");
-static_assert(offsetof(struct sl_reader_page, parked) == 0x180, "layout");
+static_assert(offsetof(struct sl_reader_page, semaphores_from) == 0x140, "layout");
+static_assert(offsetof(struct sl_reader_page, waiting_streams) == 0x180, "layout");
 static_assert(offsetof(struct sl_reader_page, path) == 0x188, "layout");
-static_assert(offsetof(struct sl_reader_page, own_to) == 0x1c0, "layout");
+static_assert(offsetof(struct sl_reader_page, semaphores_to) == 0x1c0, "layout");
 static_assert(offsetof(struct sl_reader_page, lease) == 0x400, "layout");
 static_assert(offsetof(struct sl_reader_page, own_lost) == 0x1000, "layout");
 static_assert(sizeof(struct sl_reader_page) == 0x1400, "layout");

@@ -12,32 +12,32 @@
 
 #define SL_OTHER_FOLDERS 3
 
-struct sl_place {
+struct sl_channel_dir {
     char folder[256];
     bool ours; /* one of the standard folders */
-    int dir;
+    int fd;
     char others[SL_OTHER_FOLDERS][256]; /* the other standard folders */
     int other_count;
 };
 
 /* Finds the folder of this process's channels; reads the environment. */
-int sl_place_find(struct sl_place *place);
+int sl_channel_dir_find(struct sl_channel_dir *dir);
 
 /* The same, and opens it. */
-int sl_place_open(struct sl_place *place, bool create, bool others);
-void sl_place_close(struct sl_place *place);
+int sl_channel_dir_open(struct sl_channel_dir *dir, bool create, bool others);
+void sl_channel_dir_close(struct sl_channel_dir *dir);
 
-/* Connects to a channel in a place that was found; SLUICE_E_NOT_FOUND names the folder, and any other one that
+/* Connects to a channel in a folder that was found; SLUICE_E_NOT_FOUND names the folder, and any other one that
  * has the channel. */
-int sl_place_connect(const struct sl_place *place, const char *name, int *fd);
+int sl_channel_dir_connect(const struct sl_channel_dir *dir, const char *name, int *fd);
 
 /* The words of a reader's page, for both sides. */
 static inline struct sl_page sl_page_words(struct sl_reader_page *page)
 {
     return (struct sl_page){
         .lease = page->lease, .lease_ns = page->lease_ns, .cursor = &page->cursor, .want = &page->want,
-        .want_fd = &page->want_fd, .bell = &page->bell, .evicted = &page->evicted, .own_ready = page->own_ready,
-        .own_from = &page->own_from, .own_to = &page->own_to, .parked = &page->parked, .path = &page->path, .gpu = page->gpu,
+        .want_fd = &page->want_fd, .bell = &page->bell, .evicted = &page->evicted, .semaphores = page->semaphores,
+        .semaphores_from = &page->semaphores_from, .semaphores_to = &page->semaphores_to, .waiting_streams = &page->waiting_streams, .path = &page->path, .gpu = page->gpu,
         .taken = &page->taken,
         .missed = &page->missed, .last = &page->last, .latency_ns = &page->latency_ns,
         .latency_total_ns = &page->latency_total_ns, .latency_max_ns = &page->latency_max_ns,
@@ -68,7 +68,7 @@ struct sl_native_serve {
     struct sl_serve_params params; /* its `writer` points to the copy below; `name`, `device`, `uuid` are not used */
     struct sluice_writer_params writer;
     uint32_t *uids, *gids;
-    struct sl_place place;
+    struct sl_channel_dir dir;
     int lock_fd;
     struct sl_watch listener;
     struct sl_control *control;

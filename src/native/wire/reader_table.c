@@ -20,7 +20,7 @@ void sl_reader_table_add(struct sl_peer *peer)
     /* The cursor is set under the lock that begin holds while it chooses a slot, so no frame is lost in between. */
     uint64_t head = sl_head_sequence(sl_load(serve->words.head, acquire));
     sl_store(&page->cursor, head ? head : 1, relaxed);
-    sl_store(&page->own_to, peer->hello.ahead ? head + SL_OWN_AT_FIRST : 0, relaxed);
+    sl_store(&page->semaphores_to, peer->hello.ahead ? head + SL_SEMAPHORES_AT_FIRST : 0, relaxed);
     peer->table_index = serve->reader_count++;
     serve->readers[peer->table_index] = (struct sl_reader_slot){
         .page = sl_page_words(page),

@@ -44,14 +44,14 @@ static int taken(const struct sl_native_serve *serve, uint32_t pid)
 {
     return sl_fail(SLUICE_E_EXISTS,
                    "channel '%s' in %s has a writer already (process %u%s): close it, or take another name",
-                   serve->name, serve->place.folder, pid, pid == sl_os_pid() ? ", this one" : "");
+                   serve->name, serve->dir.folder, pid, pid == sl_os_pid() ? ", this one" : "");
 }
 
 /* Does anybody accept connections? Another program's socket is not replaced. */
 static int look_for_socket(struct sl_native_serve *serve, bool *there)
 {
     bool stale = false;
-    int fd, r = sl_os_connect(serve->place.dir, serve->place.folder, serve->name, &fd, &stale);
+    int fd, r = sl_os_connect(serve->dir.fd, serve->dir.folder, serve->name, &fd, &stale);
 
     if (r == 0)
         sl_os_close(fd);
@@ -83,7 +83,7 @@ static int check_socket(struct sl_native_serve *serve, int64_t deadline, bool fr
 static int try_lock(struct sl_native_serve *serve, const char *lock, uint32_t *holder)
 {
     sl_service_lock();
-    int r = sl_os_lock(serve->place.dir, lock, &serve->lock_fd, holder);
+    int r = sl_os_lock(serve->dir.fd, lock, &serve->lock_fd, holder);
     if (r == 0)
         r = sl_os_close_in_child(serve->lock_fd);
     sl_service_unlock();
@@ -127,9 +127,9 @@ static int sweep_one(void *context, const char *file, uint32_t uid)
     if (strcmp(name, serve->name) == 0) /* ours: listening replaces it */
         return 0;
     snprintf(lock, sizeof lock, "%s.lock", name);
-    if (sl_os_lock(serve->place.dir, lock, &fd, &holder) != 0)
+    if (sl_os_lock(serve->dir.fd, lock, &fd, &holder) != 0)
         return 0;
-    sl_os_remove(serve->place.dir, file);
+    sl_os_remove(serve->dir.fd, file);
     sl_os_lock_forget(fd);
     sl_os_close(fd);
     return 0;
@@ -139,7 +139,7 @@ static int sweep_one(void *context, const char *file, uint32_t uid)
 static void sweep(struct sl_native_serve *serve)
 {
     sl_service_lock();
-    (void)sl_os_list(serve->place.dir, sweep_one, serve);
+    (void)sl_os_list(serve->dir.fd, sweep_one, serve);
     sl_service_unlock();
 }
 
@@ -240,7 +240,7 @@ static int listen_for_readers(struct sl_native_serve *serve)
         mode = 0666;
     }
     snprintf(temporary, sizeof temporary, "%s" TEMPORARY, serve->name);
-    r = sl_os_listen(serve->place.dir, serve->place.folder, serve->name, temporary, mode, group, &serve->listener.fd);
+    r = sl_os_listen(serve->dir.fd, serve->dir.folder, serve->name, temporary, mode, group, &serve->listener.fd);
     if (r != 0)
         return r;
     if ((r = sl_os_close_in_child(serve->listener.fd)) != 0)
@@ -260,7 +260,7 @@ static void destroy(struct sl_native_serve *serve)
     sl_os_close(serve->control_fd);
     sl_os_close(serve->listener.fd);
     sl_os_close(serve->lock_fd);
-    sl_place_close(&serve->place);
+    sl_channel_dir_close(&serve->dir);
     free(serve->uids);
     free(serve->gids);
     sl_mutex_finish(&serve->base.lock);
@@ -274,7 +274,7 @@ int sl_serve_open(const struct sl_serve_params *params, struct sl_serve **out)
 
     if (!serve)
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory for channel '%s'", params->name);
-    serve->lock_fd = serve->listener.fd = serve->control_fd = serve->place.dir = -1;
+    serve->lock_fd = serve->listener.fd = serve->control_fd = serve->dir.fd = -1;
     serve->params = *params;
     serve->writer = *params->writer;
     serve->params.writer = &serve->writer;
@@ -288,7 +288,7 @@ int sl_serve_open(const struct sl_serve_params *params, struct sl_serve **out)
         goto err;
     serve->writer.uids = serve->uids;
     serve->writer.gids = serve->gids;
-    if ((r = sl_place_open(&serve->place, true, serve->writer.uid_count || serve->writer.gid_count)) != 0)
+    if ((r = sl_channel_dir_open(&serve->dir, true, serve->writer.uid_count || serve->writer.gid_count)) != 0)
         goto err;
     if ((r = claim_name(serve)) != 0)
         goto err;
@@ -464,7 +464,7 @@ void sl_serve_close(struct sl_serve *base)
     sl_service_remove(&serve->listener);
     /* The name is removed first: a reader that receives the goodbye looks for a new writer at once. */
     if (serve->listener.fd >= 0)
-        sl_os_remove(serve->place.dir, serve->name);
+        sl_os_remove(serve->dir.fd, serve->name);
     sl_os_close(serve->listener.fd);
     serve->listener.fd = -1;
     sl_os_close(serve->lock_fd);

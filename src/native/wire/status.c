@@ -99,7 +99,7 @@ static void fill_reader(struct sl_peer *peer, struct sl_msg_reader *reader)
     reader->latency_max_ns = sl_load(&peer->page->latency_max_ns, relaxed);
     reader->lease_mean_ns = sl_load(&peer->page->lease_mean_ns, relaxed);
     reader->ahead = peer->hello.ahead;
-    reader->parked = (uint32_t)sl_load(&peer->page->parked, relaxed);
+    reader->parked = (uint32_t)sl_load(&peer->page->waiting_streams, relaxed);
     reader->lag = sl_peer_lag(peer);
     reader->joined_ns = peer->joined_ns;
     say_path(peer->page, reader);

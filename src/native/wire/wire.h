@@ -53,11 +53,11 @@ struct sl_page {
     sl_word32 *bell;   /* futex: rung by the writer and by the reader's own service thread */
     sl_word32 *evicted; /* 1: the writer lives, but ignores this reader's leases from now on */
     /* For a reader whose streams wait ahead: the words that they wait for. The writer's GPU raises them for frames from
-     * `own_from` on (0: for none); the writer stores that before it publishes them. Only the reader may poison them. */
-    sl_word *own_ready; /* [ids] */
-    sl_word *own_from;
-    sl_word *own_to;    /* the last frame for which the reader wants that; stored by the reader */
-    sl_word *parked;    /* streams that wait now; for observers, stored by the reader */
+     * `semaphores_from` on (0: for none); the writer stores that before it publishes them. Only the reader may poison them. */
+    sl_word *semaphores; /* [ids] */
+    sl_word *semaphores_from;
+    sl_word *semaphores_to;    /* the last frame for which the reader wants that; stored by the reader */
+    sl_word *waiting_streams;    /* streams that wait now; for observers, stored by the reader */
     sl_word *path;      /* enum sl_path; for observers, stored by the reader */
     sl_word *gpu;       /* [2] the UUID of the GPU on which it uses them; zeros: host */
     /* For observers; stored by the reader. */
@@ -85,9 +85,9 @@ struct sl_record {
 /* ---- the writer's side ---- */
 
 /* A reader's page in the writer: mapped while the reader is connected, and while the writer uses it. If the reader waits ahead
- * on its GPU the core registers the page with the writer's device (SL_PAGE_KNOWN); its last user undoes that before it
+ * on its GPU the core registers the page with the writer's device (SL_PAGE_REGISTERED); its last user undoes that before it
  * is unmapped. */
-enum { SL_PAGE_UNKNOWN, SL_PAGE_KNOWN, SL_PAGE_REFUSED };
+enum { SL_PAGE_UNKNOWN, SL_PAGE_REGISTERED, SL_PAGE_REFUSED };
 struct sl_sync_pages;
 struct sl_shared_page {
     struct sl_page words;
@@ -100,7 +100,7 @@ struct sl_shared_page {
 };
 void sl_shared_page_drop(struct sl_shared_page *page);
 
-#define SL_OWN_AT_FIRST 64 /* frames for which a reader that waits ahead need not ask: its own_to says so as it joins */
+#define SL_SEMAPHORES_AT_FIRST 64 /* frames for which a reader that waits ahead need not ask: its semaphores_to says so as it joins */
 
 /* One reader, as begin and commit see it. */
 struct sl_reader_slot {

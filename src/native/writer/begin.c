@@ -59,9 +59,9 @@ static void begin_frame(struct sl_writer *writer, uint32_t slot, int64_t now, st
 /* Readers that wait ahead learn which of their semaphores will be signalled, before there are frames for them. */
 static void update_reader_semaphores(struct sl_writer *writer)
 {
-    if (writer->flight.pages && sl_load(&writer->serve->ahead_changed, relaxed))
-        sl_follow_update(&writer->follow, writer->serve, sl_flight_count(&writer->ring) > 0);
-    sl_follow_ask(&writer->follow, writer->ring.head_sequence + 1);
+    if (writer->in_flight.pages && sl_load(&writer->serve->ahead_changed, relaxed))
+        sl_reader_semaphores_update(&writer->reader_semaphores, writer->serve, sl_in_flight_count(&writer->ring) > 0);
+    sl_reader_semaphores_update_requests(&writer->reader_semaphores, writer->ring.head_sequence + 1);
 }
 
 /* There is no free slot, perhaps because the device is lost. */
@@ -86,7 +86,7 @@ int sl_native_begin(struct sluice_writer *base, int64_t timeout_ns, struct sluic
     int slot, r;
 
     writer->took_long = false;
-    sl_withdraw_settle(writer);
+    sl_deferred_cancel_settle(writer);
     if ((r = sl_writer_check_device(writer, now)) != 0)
         return sl_writer_lose_frames(writer, r);
     update_reader_semaphores(writer);

@@ -11,9 +11,9 @@
 /* May the frame be ordered after this stream's work? If a signal is queued on the stream, that call checks it. */
 static int check_stream(const struct sl_writer *writer, struct sluice_stream stream)
 {
-    if (stream.id == SLUICE_ON_CPU.id || writer->flight.pages)
+    if (stream.id == SLUICE_ON_CPU.id || writer->in_flight.pages)
         return 0;
-    return sl_stream_refused(writer->base.name, writer->flight.sync->check(writer->flight.pages, stream));
+    return sl_stream_refused(writer->base.name, writer->in_flight.sync->check(writer->in_flight.pages, stream));
 }
 
 static int check_commit(const struct sl_writer *writer, const struct sluice_frame *frame, struct sluice_stream stream)
@@ -33,7 +33,7 @@ static int check_commit(const struct sl_writer *writer, const struct sluice_fram
 /* After a failure to signal. */
 static int report_failed_signal(struct sl_writer *writer, int result)
 {
-    if (writer->flight.sync->alive(writer->flight.pages) != 0)
+    if (writer->in_flight.sync->alive(writer->in_flight.pages) != 0)
         return sl_writer_lose_frames(writer, result);
     return sl_stream_refused(writer->base.name, result);
 }
@@ -44,7 +44,7 @@ static int report_failed_signal(struct sl_writer *writer, int result)
 static uint32_t fill_signals(const struct sl_writer *writer, uint32_t slot, uint64_t sequence, struct sl_signal *signals)
 {
     signals[0] = (struct sl_signal){ &writer->ring.words.ready[slot], sequence };
-    return 1 + sl_follow_signals(&writer->follow, slot, sequence, signals + 1);
+    return 1 + sl_reader_semaphores_fill_signals(&writer->reader_semaphores, slot, sequence, signals + 1);
 }
 
 /* Step W7: signals at once, or behind the work on the stream. */
@@ -54,11 +54,11 @@ static int signal_ready(struct sl_writer *writer, uint32_t slot, uint64_t sequen
     struct sl_signal signals[1 + SLUICE_MAX_READERS];
     uint32_t count = fill_signals(writer, slot, sequence, signals);
 
-    if (!writer->flight.pages || stream.id == SLUICE_ON_CPU.id)
-        writer->flight.sync->settle();
+    if (!writer->in_flight.pages || stream.id == SLUICE_ON_CPU.id)
+        writer->in_flight.sync->settle();
     if (job && sl_copy_launches(job))
         return sl_copy_launch(job, signals, count);
-    return sl_flight_signal(&writer->flight, stream, signals, count);
+    return sl_in_flight_signal(&writer->in_flight, stream, signals, count);
 }
 
 void sl_commit_prepare_next(struct sl_writer *writer, struct sl_copy_job *job)
@@ -157,7 +157,7 @@ int sl_native_cancel(struct sluice_writer *base, struct sluice_frame *frame, str
     if ((r = sl_frame_check_begun(writer, frame)) != 0 || (r = check_stream(writer, stream)) != 0)
         return r;
     uint32_t slot = (uint32_t)frame->opaque[SL_FRAME_ENTRY];
-    if ((r = sl_flight_give_up(&writer->flight, &writer->ring, slot, stream)) != 0)
+    if ((r = sl_in_flight_cancel(&writer->in_flight, &writer->ring, slot, stream)) != 0)
         return report_failed_signal(writer, r);
     sl_frame_cancel(writer, slot);
     sl_frame_invalidate(frame);
@@ -166,10 +166,10 @@ int sl_native_cancel(struct sluice_writer *base, struct sluice_frame *frame, str
 
 int sl_commit_check_none_begun(struct sl_writer *writer, const char *why)
 {
-    sl_withdraw_settle(writer);
+    sl_deferred_cancel_settle(writer);
     if (writer->begun == 0)
         return 0;
-    if (writer->withdrawn > 0)
+    if (writer->deferred_cancels > 0)
         return sl_fail(SLUICE_E_BUSY,
                        "channel '%s': copies of a failed send may still use a slot, until its stream no longer captures a graph: %s",
                        writer->base.name, why);

@@ -11,75 +11,75 @@
 
 enum { NONE, WAITS, SIGNALLED, ENDED };
 
-static struct sl_writer_slot *slot_of(struct sl_withdrawn *withdrawn)
+static struct sl_writer_slot *slot_of(struct sl_deferred_cancel *deferred)
 {
-    return (struct sl_writer_slot *)(void *)((char *)withdrawn - offsetof(struct sl_writer_slot, withdrawn));
+    return (struct sl_writer_slot *)(void *)((char *)deferred - offsetof(struct sl_writer_slot, deferred_cancel));
 }
 
 /* On any thread, but the writer's slot is nobody else's until it is settled. A stream that accepts no work any more has done what
  * it had. */
 static bool try_again(struct sl_after *after)
 {
-    struct sl_withdrawn *withdrawn = (struct sl_withdrawn *)(void *)((char *)after - offsetof(struct sl_withdrawn, after));
-    const struct sl_writer *writer = withdrawn->writer;
-    uint32_t slot = (uint32_t)(slot_of(withdrawn) - writer->slots);
-    struct sl_signal signal = { &writer->flight.idle[slot], writer->ring.slots[slot].given_up + 1 };
-    int r = writer->flight.sync->signal_held(writer->flight.pages, after->stream, after->thread, &signal, 1);
+    struct sl_deferred_cancel *deferred = (struct sl_deferred_cancel *)(void *)((char *)after - offsetof(struct sl_deferred_cancel, after));
+    const struct sl_writer *writer = deferred->writer;
+    uint32_t slot = (uint32_t)(slot_of(deferred) - writer->slots);
+    struct sl_signal signal = { &writer->in_flight.idle[slot], writer->ring.slots[slot].given_up + 1 };
+    int r = writer->in_flight.sync->signal_held(writer->in_flight.pages, after->stream, after->thread, &signal, 1);
 
     if (r == SLUICE_E_CAPTURING || r == SLUICE_E_NO_MEMORY)
         return false;
-    sl_store(&withdrawn->state, r == 0 ? SIGNALLED : ENDED, release);
+    sl_store(&deferred->state, r == 0 ? SIGNALLED : ENDED, release);
     return true;
 }
 
-int sl_withdraw(struct sl_writer *writer, uint32_t slot, struct sluice_stream stream)
+int sl_deferred_cancel_begin(struct sl_writer *writer, uint32_t slot, struct sluice_stream stream)
 {
-    struct sl_withdrawn *withdrawn = &writer->slots[slot].withdrawn;
+    struct sl_deferred_cancel *deferred = &writer->slots[slot].deferred_cancel;
     struct sl_stream_place place;
     int r;
 
     (void)sl_stream_place(stream, &place);
-    if ((r = sl_stream_hold(stream, &withdrawn->after.stream)) != 0)
+    if ((r = sl_stream_hold(stream, &deferred->after.stream)) != 0)
         return r;
-    withdrawn->writer = writer;
-    withdrawn->after.thread = place.thread;
-    withdrawn->after.run = try_again;
-    sl_store(&withdrawn->state, WAITS, relaxed);
-    writer->withdrawn++;
-    sl_after_begin(&withdrawn->after);
+    deferred->writer = writer;
+    deferred->after.thread = place.thread;
+    deferred->after.run = try_again;
+    sl_store(&deferred->state, WAITS, relaxed);
+    writer->deferred_cancels++;
+    sl_after_begin(&deferred->after);
     return 0;
 }
 
 static void settle(struct sl_writer *writer, uint32_t slot)
 {
-    struct sl_withdrawn *withdrawn = &writer->slots[slot].withdrawn;
+    struct sl_deferred_cancel *deferred = &writer->slots[slot].deferred_cancel;
 
-    sl_after_try(&withdrawn->after);
-    uint32_t state = sl_load(&withdrawn->state, acquire);
+    sl_after_try(&deferred->after);
+    uint32_t state = sl_load(&deferred->state, acquire);
     if (state == WAITS)
         return;
     if (state == SIGNALLED)
         writer->ring.slots[slot].given_up++;
-    sl_store(&withdrawn->state, NONE, relaxed);
-    writer->withdrawn--;
+    sl_store(&deferred->state, NONE, relaxed);
+    writer->deferred_cancels--;
     sl_frame_cancel(writer, slot);
 }
 
-void sl_withdraw_settle(struct sl_writer *writer)
+void sl_deferred_cancel_settle(struct sl_writer *writer)
 {
-    for (uint32_t s = 0; writer->withdrawn > 0 && s < writer->ring.words.ids; s++)
-        if (sl_load(&writer->slots[s].withdrawn.state, relaxed) != NONE)
+    for (uint32_t s = 0; writer->deferred_cancels > 0 && s < writer->ring.words.ids; s++)
+        if (sl_load(&writer->slots[s].deferred_cancel.state, relaxed) != NONE)
             settle(writer, s);
 }
 
-bool sl_withdraw_wait(struct sl_writer *writer, uint32_t slot, int64_t timeout_ns)
+bool sl_deferred_cancel_wait(struct sl_writer *writer, uint32_t slot, int64_t timeout_ns)
 {
     int64_t deadline = sl_os_deadline(timeout_ns), now = sl_os_now();
 
     for (;; now = sl_os_now()) {
-        sl_withdraw_settle(writer);
-        if (sl_load(&writer->slots[slot].withdrawn.state, relaxed) == NONE &&
-            (!sl_ring_works(&writer->ring, slot) || sl_flight_probe(&writer->flight) != 0))
+        sl_deferred_cancel_settle(writer);
+        if (sl_load(&writer->slots[slot].deferred_cancel.state, relaxed) == NONE &&
+            (!sl_ring_is_busy(&writer->ring, slot) || sl_in_flight_probe(&writer->in_flight) != 0))
             return true;
         if (now >= deadline)
             return false;
@@ -87,17 +87,17 @@ bool sl_withdraw_wait(struct sl_writer *writer, uint32_t slot, int64_t timeout_n
     }
 }
 
-bool sl_withdraw_end(struct sl_writer *writer, int64_t timeout_ns)
+bool sl_deferred_cancel_end(struct sl_writer *writer, int64_t timeout_ns)
 {
     int64_t deadline = sl_os_deadline(timeout_ns), now = sl_os_now();
 
-    for (sl_withdraw_settle(writer); writer->withdrawn > 0 && now < deadline; now = sl_os_now()) {
+    for (sl_deferred_cancel_settle(writer); writer->deferred_cancels > 0 && now < deadline; now = sl_os_now()) {
         sl_os_sleep(LOOK);
-        sl_withdraw_settle(writer);
+        sl_deferred_cancel_settle(writer);
     }
-    bool all = writer->withdrawn == 0;
+    bool all = writer->deferred_cancels == 0;
     for (uint32_t s = 0; !all && s < writer->ring.words.ids; s++)
-        if (sl_load(&writer->slots[s].withdrawn.state, relaxed) != NONE)
-            sl_after_cancel(&writer->slots[s].withdrawn.after);
+        if (sl_load(&writer->slots[s].deferred_cancel.state, relaxed) != NONE)
+            sl_after_cancel(&writer->slots[s].deferred_cancel.after);
     return all;
 }

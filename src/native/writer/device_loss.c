@@ -10,16 +10,16 @@
 /* A stream reports a crash only when it is queried, so it is queried about work that should have ended long ago. */
 int sl_writer_check_device(struct sl_writer *writer, int64_t now)
 {
-    if (writer->flight.idle && now - writer->last_commit_ns > SL_LATE && sl_flight_count(&writer->ring) > 0) {
+    if (writer->in_flight.idle && now - writer->last_commit_ns > SL_LATE && sl_in_flight_count(&writer->ring) > 0) {
         writer->took_long = true;
-        return sl_flight_probe(&writer->flight);
+        return sl_in_flight_probe(&writer->in_flight);
     }
-    return writer->flight.sync->alive(writer->flight.pages);
+    return writer->in_flight.sync->alive(writer->in_flight.pages);
 }
 
 int sl_writer_lose_frames(struct sl_writer *writer, int result)
 {
-    uint32_t lost = sl_flight_lose(&writer->ring);
+    uint32_t lost = sl_in_flight_lose(&writer->ring);
 
     if (lost == 0)
         return result;

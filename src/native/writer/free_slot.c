@@ -34,10 +34,10 @@ static int take(struct sl_writer *writer, enum sl_keep keep)
 /* Does a wait end because the device is lost? Its slots' work will never be done then, and nothing can be begun in them. */
 static bool is_lost(const struct sl_writer *writer, int64_t now, int64_t *asked)
 {
-    if (!writer->flight.idle || now - *asked < SL_LATE)
+    if (!writer->in_flight.idle || now - *asked < SL_LATE)
         return false;
     *asked = now;
-    return sl_flight_probe(&writer->flight) != 0;
+    return sl_in_flight_probe(&writer->in_flight) != 0;
 }
 
 bool sl_free_slot_wait(struct sl_writer *writer, int64_t since, int64_t timeout_ns,
@@ -118,14 +118,14 @@ int sl_free_slot_find(struct sl_writer *writer, int64_t timeout_ns)
 int sl_free_slot_report_none(struct sl_writer *writer, uint64_t dropped)
 {
     char holders[640], working[48] = "";
-    uint32_t count = sl_flight_count(&writer->ring);
+    uint32_t count = sl_in_flight_count(&writer->ring);
 
     sl_mutex_lock(&writer->serve->lock);
     writer->totals.dropped += dropped;
     sl_serve_totals(writer->serve, &writer->totals);
     sl_serve_holders(writer->serve, holders, sizeof holders);
     sl_mutex_unlock(&writer->serve->lock);
-    if (writer->flight.idle && count > 0)
+    if (writer->in_flight.idle && count > 0)
         snprintf(working, sizeof working, ", %u not finished by the device", count);
     return sl_fail(SLUICE_NO_SLOT, "channel '%s': none of its %u slots is free (%u being written%s)%s%s", writer->base.name,
                    writer->slot_count, writer->begun, working, holders[0] ? ": " : "", holders);

@@ -26,7 +26,7 @@ static int make_memory(struct sl_writer *writer, const struct sluice_format *for
     r = sl_mem_create(&memory->object, name, memory->object.size, writer->params.writable != 0);
     SL_STAGE_END(MAKE_SLOTS);
     if (r != 0) {
-        writer->flight.stuck = writer->flight.stuck || r == SLUICE_TIMEOUT;
+        writer->in_flight.stuck = writer->in_flight.stuck || r == SLUICE_TIMEOUT;
         free(memory);
         return r;
     }
@@ -63,7 +63,7 @@ static uint32_t free_numbers(struct sl_writer *writer)
 static int report_no_numbers(struct sl_writer *writer)
 {
     char holders[512];
-    int r = writer->flight.sync->alive(writer->flight.pages);
+    int r = writer->in_flight.sync->alive(writer->in_flight.pages);
 
     if (r != 0)
         return r;

@@ -79,7 +79,7 @@ static int start(struct sl_writer *writer)
 /* It cannot be added: the writer goes on with the slots that it has. */
 static int give_up(struct sl_writer *writer, int result)
 {
-    writer->flight.stuck = writer->flight.stuck || result == SLUICE_TIMEOUT;
+    writer->in_flight.stuck = writer->in_flight.stuck || result == SLUICE_TIMEOUT;
     writer->grow_again_ns = result == SLUICE_TIMEOUT ? INT64_MAX : sl_os_now() + AGAIN;
     sl_log(SLUICE_LOG_WARN, "channel '%s': cannot grow beyond %u slots: %s", writer->base.name, writer->slot_count,
            sl_last_error());

@@ -6,7 +6,7 @@
 #define FIRST_LOOK (SLUICE_MS / 20)
 #define LAST_LOOK SLUICE_MS
 
-static int make_idle_words(struct sl_flight *flight, const char *device)
+static int make_idle_words(struct sl_in_flight *flight, const char *device)
 {
     uint64_t unit = sl_os_page_size(), size = (SL_MAX_IDS * sizeof(sl_word) + unit - 1) / unit * unit;
     void *address;
@@ -27,7 +27,7 @@ static int make_idle_words(struct sl_flight *flight, const char *device)
     return 0;
 }
 
-int sl_flight_begin(struct sl_flight *flight, const char *device, void *address, uint64_t size)
+int sl_in_flight_open(struct sl_in_flight *flight, const char *device, void *address, uint64_t size)
 {
     int r = flight->sync->attach(device, address, size, true, &flight->pages);
 
@@ -38,7 +38,7 @@ int sl_flight_begin(struct sl_flight *flight, const char *device, void *address,
     return r;
 }
 
-void sl_flight_end(struct sl_flight *flight)
+void sl_in_flight_close(struct sl_in_flight *flight)
 {
     if (!flight->sync)
         return;
@@ -50,20 +50,20 @@ void sl_flight_end(struct sl_flight *flight)
     flight->idle = NULL;
 }
 
-int sl_flight_signal(struct sl_flight *flight, struct sluice_stream stream, const struct sl_signal *signals,
+int sl_in_flight_signal(struct sl_in_flight *flight, struct sluice_stream stream, const struct sl_signal *signals,
                      uint32_t count)
 {
     return flight->sync->signal(flight->pages, stream, signals, count);
 }
 
-int sl_flight_give_up(struct sl_flight *flight, struct sl_ring *ring, uint32_t slot, struct sluice_stream stream)
+int sl_in_flight_cancel(struct sl_in_flight *flight, struct sl_ring *ring, uint32_t slot, struct sluice_stream stream)
 {
     struct sl_signal signal = { .value = ring->slots[slot].given_up + 1 };
 
     if (!flight->idle || stream.id == SLUICE_ON_CPU.id)
         return 0;
     signal.word = &flight->idle[slot];
-    int r = sl_flight_signal(flight, stream, &signal, 1);
+    int r = sl_in_flight_signal(flight, stream, &signal, 1);
     if (r == 0)
         ring->slots[slot].given_up++;
     else if (flight->sync->alive(flight->pages) != 0)
@@ -71,26 +71,26 @@ int sl_flight_give_up(struct sl_flight *flight, struct sl_ring *ring, uint32_t s
     return r;
 }
 
-int sl_flight_probe(const struct sl_flight *flight)
+int sl_in_flight_probe(const struct sl_in_flight *flight)
 {
     return flight->sync->probe(flight->pages);
 }
 
-uint32_t sl_flight_count(const struct sl_ring *ring)
+uint32_t sl_in_flight_count(const struct sl_ring *ring)
 {
     uint32_t count = 0;
 
     for (uint32_t s = 0; s < ring->used; s++)
-        count += ring->slots[s].state != SL_SLOT_NONE && sl_ring_works(ring, s);
+        count += ring->slots[s].state != SL_SLOT_NONE && sl_ring_is_busy(ring, s);
     return count;
 }
 
-bool sl_flight_wait(const struct sl_flight *flight, const struct sl_ring *ring, int64_t timeout_ns)
+bool sl_in_flight_wait(const struct sl_in_flight *flight, const struct sl_ring *ring, int64_t timeout_ns)
 {
     int64_t deadline = sl_os_deadline(timeout_ns), look = FIRST_LOOK;
 
-    for (int64_t now = sl_os_now(); sl_flight_count(ring) > 0; now = sl_os_now()) {
-        if (now >= deadline || sl_flight_probe(flight) != 0) /* `now` is from before: this thread may have been suspended */
+    for (int64_t now = sl_os_now(); sl_in_flight_count(ring) > 0; now = sl_os_now()) {
+        if (now >= deadline || sl_in_flight_probe(flight) != 0) /* `now` is from before: this thread may have been suspended */
             return false;
         sl_os_sleep(look);
         look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
@@ -98,7 +98,7 @@ bool sl_flight_wait(const struct sl_flight *flight, const struct sl_ring *ring, 
     return true;
 }
 
-uint32_t sl_flight_lose(struct sl_ring *ring)
+uint32_t sl_in_flight_lose(struct sl_ring *ring)
 {
     uint32_t lost = 0;
 

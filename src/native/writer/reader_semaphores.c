@@ -26,12 +26,12 @@ static void get_to_know(void *argument)
         page->forget = newcomer->sync->detach;
     else
         sl_log(SLUICE_LOG_WARN, "a reader cannot take frames ahead: %s", sl_last_error());
-    sl_store(&page->state, r == 0 ? SL_PAGE_KNOWN : SL_PAGE_REFUSED, release);
+    sl_store(&page->state, r == 0 ? SL_PAGE_REGISTERED : SL_PAGE_REFUSED, release);
     sl_shared_page_drop(page);
     free(newcomer);
 }
 
-void sl_follow_joined(struct sl_shared_page *page, const struct sl_sync_ops *sync, const char *device)
+void sl_reader_semaphores_register(struct sl_shared_page *page, const struct sl_sync_ops *sync, const char *device)
 {
     struct newcomer *newcomer = malloc(sizeof *newcomer);
 
@@ -50,83 +50,83 @@ void sl_follow_joined(struct sl_shared_page *page, const struct sl_sync_ops *syn
 
 /* ---- the list ---- */
 
-static struct sl_follower *find(struct sl_follow *follow, const struct sl_shared_page *page)
+static struct sl_reader_semaphore *find_page(struct sl_reader_semaphores *semaphores, const struct sl_shared_page *page)
 {
-    for (uint32_t i = 0; i < follow->count; i++)
-        if (follow->list[i].page == page)
-            return &follow->list[i];
+    for (uint32_t i = 0; i < semaphores->count; i++)
+        if (semaphores->list[i].page == page)
+            return &semaphores->list[i];
     return NULL;
 }
 
 /* Lists the readers in the table whose pages are registered with the device, with a reference to each page. Under the channel
  * lock. Readers that left stay in the list until their pages are dropped: if it is full, new ones wait for the next time. */
-static void look_up(struct sl_follow *follow, struct sl_serve *serve)
+static void list_readers(struct sl_reader_semaphores *semaphores, struct sl_serve *serve)
 {
-    for (uint32_t i = 0; i < follow->count; i++)
-        follow->list[i].here = false;
+    for (uint32_t i = 0; i < semaphores->count; i++)
+        semaphores->list[i].here = false;
     for (uint32_t i = 0; i < serve->reader_count; i++) {
         struct sl_shared_page *page = serve->readers[i].shared;
-        struct sl_follower *known = find(follow, page);
+        struct sl_reader_semaphore *known = find_page(semaphores, page);
         uint32_t state = sl_load(&page->state, acquire);
         if (!serve->readers[i].ahead || state == SL_PAGE_REFUSED)
             continue;
         if (known) {
             known->here = true;
-        } else if (state == SL_PAGE_KNOWN && follow->count < SLUICE_MAX_READERS) {
+        } else if (state == SL_PAGE_REGISTERED && semaphores->count < SLUICE_MAX_READERS) {
             sl_add(&page->users, 1);
-            follow->list[follow->count++] = (struct sl_follower){ .page = page, .here = true };
+            semaphores->list[semaphores->count++] = (struct sl_reader_semaphore){ .page = page, .here = true };
         } else {
             sl_store(&serve->ahead_changed, 1, relaxed);
         }
     }
 }
 
-void sl_follow_update(struct sl_follow *follow, struct sl_serve *serve, bool busy)
+void sl_reader_semaphores_update(struct sl_reader_semaphores *semaphores, struct sl_serve *serve, bool busy)
 {
     uint32_t kept = 0;
 
     sl_store(&serve->ahead_changed, 0, relaxed);
     sl_mutex_lock(&serve->lock);
-    look_up(follow, serve);
+    list_readers(semaphores, serve);
     sl_mutex_unlock(&serve->lock);
-    for (uint32_t i = 0; i < follow->count; i++) {
-        struct sl_follower *follower = &follow->list[i];
-        if (!follower->here && busy) {
+    for (uint32_t i = 0; i < semaphores->count; i++) {
+        struct sl_reader_semaphore *semaphore = &semaphores->list[i];
+        if (!semaphore->here && busy) {
             sl_store(&serve->ahead_changed, 1, relaxed); /* another time */
-        } else if (!follower->here) {
-            sl_shared_page_drop(follower->page);
+        } else if (!semaphore->here) {
+            sl_shared_page_drop(semaphore->page);
             continue;
         }
-        follow->list[kept++] = *follower;
+        semaphores->list[kept++] = *semaphore;
     }
-    follow->count = kept;
+    semaphores->count = kept;
 }
 
-void sl_follow_ask(struct sl_follow *follow, uint64_t next)
+void sl_reader_semaphores_update_requests(struct sl_reader_semaphores *semaphores, uint64_t next)
 {
-    for (uint32_t i = 0; i < follow->count; i++) {
-        struct sl_follower *follower = &follow->list[i];
-        bool asks = next <= sl_load(follower->page->words.own_to, relaxed);
-        if (asks != follower->asks)
-            sl_store(follower->page->words.own_from, asks ? next : 0, release);
-        follower->asks = asks;
+    for (uint32_t i = 0; i < semaphores->count; i++) {
+        struct sl_reader_semaphore *semaphore = &semaphores->list[i];
+        bool asks = next <= sl_load(semaphore->page->words.semaphores_to, relaxed);
+        if (asks != semaphore->asks)
+            sl_store(semaphore->page->words.semaphores_from, asks ? next : 0, release);
+        semaphore->asks = asks;
     }
 }
 
-void sl_follow_end(struct sl_follow *follow)
+void sl_reader_semaphores_close(struct sl_reader_semaphores *semaphores)
 {
-    for (uint32_t i = 0; i < follow->count; i++)
-        sl_shared_page_drop(follow->list[i].page);
-    follow->count = 0;
+    for (uint32_t i = 0; i < semaphores->count; i++)
+        sl_shared_page_drop(semaphores->list[i].page);
+    semaphores->count = 0;
 }
 
-uint32_t sl_follow_signals(const struct sl_follow *follow, uint32_t slot, uint64_t sequence,
+uint32_t sl_reader_semaphores_fill_signals(const struct sl_reader_semaphores *semaphores, uint32_t slot, uint64_t sequence,
                            struct sl_signal *signals)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < follow->count; i++)
-        if (follow->list[i].asks)
-            signals[count++] = (struct sl_signal){ &follow->list[i].page->words.own_ready[slot], sequence };
+    for (uint32_t i = 0; i < semaphores->count; i++)
+        if (semaphores->list[i].asks)
+            signals[count++] = (struct sl_signal){ &semaphores->list[i].page->words.semaphores[slot], sequence };
     return count;
 }

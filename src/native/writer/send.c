@@ -53,7 +53,7 @@ static int plan(struct sl_writer *writer, const struct sl_view *view, const stru
     to->read_only = 0;
     r = sl_array_plan(to, array, copy);
     if (r == 0 && whole && view->format->array_count == 1)
-        sl_sent_remember(&writer->sent, writer->generation, index, array, job, to, copy);
+        sl_send_cache_remember(&writer->send_cache, writer->generation, index, array, job, to, copy);
     return r;
 }
 
@@ -66,10 +66,10 @@ static int fill(struct sl_writer *writer, const struct sluice_frame *frame, stru
     struct sl_copy copy;
     int r;
 
-    *bytes = known ? writer->sent.to.nbytes : 0;
-    if (known && sl_sent_again(&writer->sent, arrays, address, job))
+    *bytes = known ? writer->send_cache.to.nbytes : 0;
+    if (known && sl_send_cache_repeat(&writer->send_cache, arrays, address, job))
         return 0;
-    if (known && sl_sent_plan(&writer->sent, arrays, address, job, &copy))
+    if (known && sl_send_cache_plan(&writer->send_cache, arrays, address, job, &copy))
         return sl_copy_queue(job, 0, &copy);
     *bytes = 0;
     if ((r = sl_native_writer_view(&writer->base, frame, &view)) != 0)
@@ -102,13 +102,13 @@ static int take_back(struct sl_writer *writer, struct sluice_frame *frame, struc
 
     snprintf(why, sizeof why, "%s", sl_last_error());
     int r = sl_native_cancel(&writer->base, frame, job->touched ? job->stream : SLUICE_ON_CPU);
-    bool captures = r == SLUICE_E_CAPTURING && (r = sl_withdraw(writer, frame->slot, job->stream)) == 0;
+    bool captures = r == SLUICE_E_CAPTURING && (r = sl_deferred_cancel_begin(writer, frame->slot, job->stream)) == 0;
     if (r != 0)
         sl_log(SLUICE_LOG_WARN, "channel '%s': slot %u stays out of use: %s", writer->base.name, frame->slot,
                sl_last_error());
     if (job->queued && !captures)
         (void)sl_copy_finish(job);
-    else if (job->queued && !sl_withdraw_wait(writer, frame->slot, CAPTURE_PATIENCE))
+    else if (job->queued && !sl_deferred_cancel_wait(writer, frame->slot, CAPTURE_PATIENCE))
         sl_log(SLUICE_LOG_WARN, "channel '%s': a send failed, and copies that it had queued may still read its arrays: its stream "
                "captures a graph since, and does not tell", writer->base.name);
     return sl_fail_text(result, why);
@@ -154,8 +154,8 @@ static int begin_job(struct sl_writer *writer, const struct sluice_array *arrays
     int r;
 
     if (known) {
-        indices[0] = writer->sent.index;
-        return sl_sent_begin(&writer->sent, &writer->copier, arrays, stream, job);
+        indices[0] = writer->send_cache.index;
+        return sl_send_cache_begin(&writer->send_cache, &writer->copier, arrays, stream, job);
     }
     if ((r = sl_arrays_match(&writer->format, writer->base.name, arrays, count, true, indices)) != 0 ||
         (!writer->copier.ops && (r = open_copier(writer)) != 0))
@@ -183,7 +183,7 @@ int sl_native_send(struct sluice_writer *base, struct sluice_frame *header, cons
     uint32_t indices[SLUICE_MAX_ARRAYS];
     struct sluice_frame frame;
     struct sl_copy_job job;
-    bool known = sl_sent_is_known(&writer->sent, writer->generation, arrays, count);
+    bool known = sl_send_cache_is_known(&writer->send_cache, writer->generation, arrays, count);
     int r;
 
     if (header->meta_size > SLUICE_MAX_META || (header->meta_size > 0 && !header->meta))
@@ -198,7 +198,7 @@ int sl_native_send(struct sluice_writer *base, struct sluice_frame *header, cons
     job.prompt = true;
     sl_begin_prefetch(writer);
     if ((!known && stream.id != SLUICE_ON_CPU.id &&
-         (r = sl_stream_refused(writer->base.name, writer->flight.sync->check(writer->flight.pages, stream))) != 0) ||
+         (r = sl_stream_refused(writer->base.name, writer->in_flight.sync->check(writer->in_flight.pages, stream))) != 0) ||
         (r = begin_job(writer, arrays, count, stream, known, indices, &job)) != 0)
         return sl_writer_explain_failure(writer, r);
     if ((known || (r = make_room(writer, arrays, count, indices)) == 0) &&

@@ -59,7 +59,7 @@ static int find_backends(struct sl_writer *writer, const char *name, unsigned ch
     if (!device)
         return sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s': there is no device '%.80s'; use \"host\" or \"cuda:0\"",
                        writer->base.name, name);
-    writer->flight.sync = sl_sync_of_device(device->name);
+    writer->in_flight.sync = sl_sync_of_device(device->name);
     snprintf(writer->device_name, sizeof writer->device_name, "%s", name);
     int r = device->identify(name, uuid);
     return r == 0 ? sl_mem_choose(device->name, name, &writer->mem) : r;
@@ -83,8 +83,8 @@ static void joined_ahead(void *context, struct sl_shared_page *page)
 {
     const struct sl_writer *writer = context;
 
-    if (writer->flight.pages && writer->serve->lingers_ns == 0)
-        sl_follow_joined(page, writer->flight.sync, writer->device_name);
+    if (writer->in_flight.pages && writer->serve->lingers_ns == 0)
+        sl_reader_semaphores_register(page, writer->in_flight.sync, writer->device_name);
     else /* or under MPS, where no stream waits ahead: raising words for that would only cost time */
         sl_store(&page->state, SL_PAGE_REFUSED, relaxed);
 }
@@ -92,8 +92,8 @@ static void joined_ahead(void *context, struct sl_shared_page *page)
 static void give_back(struct sl_writer *writer)
 {
     (void)sl_copier_close(&writer->copier, false);
-    sl_follow_end(&writer->follow);
-    sl_flight_end(&writer->flight);
+    sl_reader_semaphores_close(&writer->reader_semaphores);
+    sl_in_flight_close(&writer->in_flight);
     if (writer->serve)
         sl_serve_destroy(writer->serve);
     writer->serve = NULL;
@@ -116,8 +116,8 @@ static void finish(struct sl_object *object)
 
     sl_grow_leave(writer);
     /* Memory that the device still works on cannot be unmapped. Readers get its frames if they are ready soon. */
-    bool done = sl_withdraw_end(writer, CLOSE_PATIENCE) && sl_flight_wait(&writer->flight, &writer->ring, CLOSE_PATIENCE);
-    uint32_t lost = done ? 0 : sl_flight_lose(&writer->ring);
+    bool done = sl_deferred_cancel_end(writer, CLOSE_PATIENCE) && sl_in_flight_wait(&writer->in_flight, &writer->ring, CLOSE_PATIENCE);
+    uint32_t lost = done ? 0 : sl_in_flight_lose(&writer->ring);
 
     if (lost)
         sl_log(SLUICE_LOG_WARN, "channel '%s': closed with %u frames that its device has not finished: they are lost",
@@ -125,11 +125,11 @@ static void finish(struct sl_object *object)
     if (writer->serve)
         sl_serve_close(writer->serve);
     sl_trace_close();
-    bool working = (!done || writer->flight.stuck) && writer->flight.sync->alive(writer->flight.pages) == 0;
+    bool working = (!done || writer->in_flight.stuck) && writer->in_flight.sync->alive(writer->in_flight.pages) == 0;
     if (working) {
         (void)sl_copier_close(&writer->copier, true);
         sl_log(SLUICE_LOG_WARN, "channel '%s': its memory stays until the process ends", writer->base.name);
-    } else if (writer->flight.pages) {
+    } else if (writer->in_flight.pages) {
         sl_object_put_off(&writer->base.object);
         sl_background_run(give_back_apart, writer);
         sl_background_await(writer->base.name);
@@ -173,12 +173,12 @@ static int open_channel(struct sl_writer *writer, const unsigned char uuid[SL_DE
 
     if (r != 0)
         return r;
-    r = sl_flight_begin(&writer->flight, writer->device_name, writer->serve->pages, writer->serve->page_bytes);
+    r = sl_in_flight_open(&writer->in_flight, writer->device_name, writer->serve->pages, writer->serve->page_bytes);
     if (r != 0)
         return r;
-    writer->serve->lingers_ns = writer->flight.sync->lingers(writer->flight.pages);
+    writer->serve->lingers_ns = writer->in_flight.sync->lingers(writer->in_flight.pages);
     writer->ring.words = writer->serve->words;
-    writer->ring.idle = writer->flight.idle;
+    writer->ring.idle = writer->in_flight.idle;
     return make_slots(writer);
 }
 

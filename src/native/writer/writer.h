@@ -31,7 +31,7 @@ struct sl_writer_memory {
 };
 
 /* A slot whose send failed in a capture: deferred_cancel.c. */
-struct sl_withdrawn {
+struct sl_deferred_cancel {
     struct sl_after after;
     struct sl_writer *writer;
     sl_word32 state;
@@ -42,7 +42,7 @@ struct sl_writer_slot {
     uint64_t token; /* of the frame begun in it; 0: none */
     bool reshaped;  /* its record's geometry is not the format's */
     struct sl_span span; /* from begin to commit or cancel */
-    struct sl_withdrawn withdrawn;
+    struct sl_deferred_cancel deferred_cancel;
 };
 
 struct sl_writer {
@@ -51,15 +51,15 @@ struct sl_writer {
     struct sl_serve *serve;
     char device_name[SL_DEVICE_NAME];
     const struct sl_mem_ops *mem;
-    struct sl_flight flight;
-    struct sl_follow follow;
+    struct sl_in_flight in_flight;
+    struct sl_reader_semaphores reader_semaphores;
     struct sl_copier copier; /* of send, from its first call on */
-    struct sl_sent sent;
+    struct sl_send_cache send_cache;
 
     uint64_t session;
     uint64_t next_token;
     uint32_t begun;
-    uint32_t withdrawn; /* of these, those that deferred_cancel.c has */
+    uint32_t deferred_cancels; /* of these, those that deferred_cancel.c has */
     bool took_long;           /* the last begin found no free slot at once, or called the driver */
     int likely_slot;          /* the slot that the next send will probably take; -1: none */
     bool old_slots;           /* of older generations, to be retired */
@@ -205,15 +205,15 @@ static inline void sl_record_prefetch(const struct sl_record *record)
 /* ---- deferred_cancel.c ---- */
 
 /* The frame begun in the slot cannot be cancelled, as `stream` captures: that is done once it no longer does. */
-int sl_withdraw(struct sl_writer *writer, uint32_t slot, struct sluice_stream stream);
+int sl_deferred_cancel_begin(struct sl_writer *writer, uint32_t slot, struct sluice_stream stream);
 
 /* Cancels those whose streams no longer capture. */
-void sl_withdraw_settle(struct sl_writer *writer);
+void sl_deferred_cancel_settle(struct sl_writer *writer);
 
 /* Waits until the slot's was cancelled, and its work is done. False: not in time. */
-bool sl_withdraw_wait(struct sl_writer *writer, uint32_t slot, int64_t timeout_ns);
+bool sl_deferred_cancel_wait(struct sl_writer *writer, uint32_t slot, int64_t timeout_ns);
 
 /* When the writer ends. False: not all could be cancelled, and work may still use their slots. */
-bool sl_withdraw_end(struct sl_writer *writer, int64_t timeout_ns);
+bool sl_deferred_cancel_end(struct sl_writer *writer, int64_t timeout_ns);
 
 #endif
