@@ -23,7 +23,7 @@ void sl_send_cache_remember(struct sl_send_cache *cache, uint32_t generation, ui
 {
     const struct sl_copy_side *side = &job->sides[0];
 
-    if (job->count != 1 || !job->copier->ops->again || copy->count == 0)
+    if (job->count != 1 || copy->count == 0)
         return;
     *cache = (struct sl_send_cache){ .generation = generation, .index = index, .given = *array, .to = *to,
                               .below = (uint64_t)((const char *)array->data - (const char *)side->first),
