@@ -37,7 +37,7 @@ int sl_arrays_begin(struct sl_copier *copier, enum sl_copy_way way, const struct
 
     job->way = way;
     job->count = count;
-    for (uint32_t i = 0; i < count && r == 0 && copier->ops->looks; i++) {
+    for (uint32_t i = 0; i < count && r == 0 && copier->ops->needs_sides; i++) {
         struct sl_copy_side *side = &job->sides[i];
         side->name = arrays[i].name;
         r = sl_array_span(&arrays[i], &side->first, &side->bytes);

@@ -101,7 +101,7 @@ static int give_up(struct sl_copy_job *job, int result)
     char why[640];
 
     snprintf(why, sizeof why, "%s", sl_last_error());
-    if (job->queued && sl_copy_finish(job) == SLUICE_TIMEOUT)
+    if (job->uses_source && sl_copy_finish(job) == SLUICE_TIMEOUT)
         return SLUICE_TIMEOUT;
     return sl_fail_text(result, why);
 }
@@ -155,13 +155,13 @@ static int fetch(struct sluice_reader *reader, const struct sl_view *view, const
         return r;
     if (stream.id == SLUICE_ON_CPU.id)
         stream = view->behind;
-    job.wanted = job.prompt = true;
+    job.needs_fence = job.prompt = true;
     if ((r = sl_arrays_begin(copier, SL_COPY_FETCH, arrays, count, stream, &job)) != 0)
         return r;
     SL_STAGE_BEGIN(FETCH_COPY);
     r = fetch_copies(view, &job, arrays, indices, ticket, wait);
     SL_STAGE_END(FETCH_COPY);
-    *left = job.left || r == SLUICE_TIMEOUT;
+    *left = job.abandoned || r == SLUICE_TIMEOUT;
     sl_copy_end(&job);
     return r;
 }

@@ -50,7 +50,7 @@ bool sl_send_cache_repeat(const struct sl_send_cache *cache, const struct sluice
 {
     struct sl_copy_key key = key_of(cache, array, address);
 
-    return sl_copy_again(job, &key);
+    return sl_copy_reuse(job, &key);
 }
 
 bool sl_send_cache_plan(const struct sl_send_cache *cache, const struct sluice_array *array, char *address, struct sl_copy_job *job,

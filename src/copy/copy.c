@@ -14,10 +14,10 @@ static const struct sl_copy_ops *const kinds[] = { &sl_copy_host, &sl_copy_cuda 
 int sl_copier_open(struct sl_copier *copier, const char *device, const char *channel, bool graph)
 {
     *copier = (struct sl_copier){ .graph = graph };
-    return sl_copier_open_so(copier, device, channel);
+    return sl_copier_open_with(copier, device, channel);
 }
 
-int sl_copier_open_so(struct sl_copier *copier, const char *device, const char *channel)
+int sl_copier_open_with(struct sl_copier *copier, const char *device, const char *channel)
 {
     const struct sl_device_ops *kind = sl_device_kind(device);
 
@@ -54,16 +54,16 @@ int sl_copy_begin(struct sl_copier *copier, struct sl_copy_job *job, struct slui
 {
     job->copier = copier;
     job->state = NULL;
-    job->asked = job->held = job->by_graph = false;
-    job->touched = job->queued = job->raised = job->left = false;
+    job->capture_checked = job->held = job->by_graph = false;
+    job->uses_slot = job->uses_source = job->signalled = job->abandoned = false;
     job->bytes = 0;
     job->key.plan = 0;
     return copier->ops->begin(job, stream);
 }
 
-bool sl_copy_again(struct sl_copy_job *job, const struct sl_copy_key *key)
+bool sl_copy_reuse(struct sl_copy_job *job, const struct sl_copy_key *key)
 {
-    return job->copier->ops->again && job->copier->ops->again(job, key);
+    return job->copier->ops->reuse && job->copier->ops->reuse(job, key);
 }
 
 int sl_copy_queue(struct sl_copy_job *job, uint32_t side, const struct sl_copy *copy)
@@ -71,7 +71,7 @@ int sl_copy_queue(struct sl_copy_job *job, uint32_t side, const struct sl_copy *
     return job->copier->ops->queue(job, side, copy);
 }
 
-void sl_copy_late(struct sl_copy_job *job) { job->asked = false; }
+void sl_copy_recheck_capture(struct sl_copy_job *job) { job->capture_checked = false; }
 
 bool sl_copy_launches(const struct sl_copy_job *job) { return job->copier->ops->launch != NULL; }
 
@@ -86,9 +86,9 @@ void sl_copy_prepare(struct sl_copy_job *job, const struct sl_signal *signals, u
         job->copier->ops->prepare(job->copier, signals, count);
 }
 
-void sl_copy_ticket(struct sl_copy_job *job, const struct sl_mark *told, struct sluice_ticket *ticket)
+void sl_copy_ticket(struct sl_copy_job *job, const struct sl_fence *existing, struct sluice_ticket *ticket)
 {
-    job->copier->ops->ticket(job, told, ticket);
+    job->copier->ops->ticket(job, existing, ticket);
 }
 
 int sl_copy_finish(struct sl_copy_job *job)
@@ -96,17 +96,17 @@ int sl_copy_finish(struct sl_copy_job *job)
     return job->copier->ops->finish(job);
 }
 
-int sl_copy_follow(struct sl_copy_job *job, const struct sl_copy_fence *fence)
+int sl_copy_wait_for(struct sl_copy_job *job, const struct sl_copy_event *event)
 {
-    return job->copier->ops->follow(job, fence);
+    return job->copier->ops->wait_for(job, event);
 }
 
-int sl_copy_record(struct sl_copy_job *job, struct sl_copy_fence *fence)
+int sl_copy_record(struct sl_copy_job *job, struct sl_copy_event *event)
 {
-    return job->copier->ops->record(job, fence);
+    return job->copier->ops->record(job, event);
 }
 
-bool sl_copy_near(const struct sl_copy_job *job) { return job->copier->ops->near(job); }
+bool sl_copy_is_local(const struct sl_copy_job *job) { return job->copier->ops->is_local(job); }
 
 void sl_copy_end(struct sl_copy_job *job)
 {

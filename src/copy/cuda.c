@@ -12,8 +12,8 @@
 
 #include "util/result.h"
 
-#define LAST_PATIENCE (2 * SLUICE_S) /* for copies in flight at close */
-#define HIGHEST (-100) /* the driver clamps it to its highest priority */
+#define CLOSE_TIMEOUT (2 * SLUICE_S) /* for copies in flight at close */
+#define HIGHEST_PRIORITY (-100) /* the driver clamps it to its highest priority */
 
 static struct sl_copy_gpu *gpu_of(const struct sl_copy_job *job)
 {
@@ -28,7 +28,7 @@ static struct sl_cu_stream *stream_of(const struct sl_copy_job *job)
 /* ---- open and close ---- */
 
 /* Only a lost device ends a wait: a call that fails says nothing about copies that are queued already. */
-static int alive(void *user)
+static int check_device(void *user)
 {
     const struct sl_copy_gpu *gpu = user;
 
@@ -41,7 +41,7 @@ static int open_stream(struct sl_copy_gpu *gpu)
     int r = sl_device_open(&gpu->device, gpu->copier->device);
 
     if (gpu->copier->hurried)
-        params.priority = HIGHEST;
+        params.priority = HIGHEST_PRIORITY;
     if (r == 0)
         r = sl_stream_create(gpu->device, &params, &gpu->stream);
     if (r == 0)
@@ -56,7 +56,7 @@ static int open_words(struct sl_copy_gpu *gpu)
     uint64_t page = sl_os_page_size();
     int fd;
 
-    gpu->page_bytes = (SL_DESK_WORDS * sizeof(sl_word) + page - 1) / page * page;
+    gpu->page_bytes = (SL_FENCE_POOL_WORDS * sizeof(sl_word) + page - 1) / page * page;
     int r = sl_os_memory_create("copies", gpu->page_bytes, &fd);
     if (r != 0)
         return r;
@@ -65,12 +65,12 @@ static int open_words(struct sl_copy_gpu *gpu)
     if (r == 0)
         r = sl_sync_cuda.attach(gpu->copier->device, gpu->page, gpu->page_bytes, true, &gpu->pages);
     if (r == 0)
-        r = sl_desk_open(gpu->page, alive, gpu, &gpu->desk);
+        r = sl_fence_pool_open(gpu->page, check_device, gpu, &gpu->fences);
     return r;
 }
 
 /* The copier may have been freed by then. */
-static void give_back(void *argument)
+static void free_gpu(void *argument)
 {
     struct sl_copy_gpu *gpu = argument;
 
@@ -79,7 +79,7 @@ static void give_back(void *argument)
     sl_sync_cuda.detach(gpu->pages);
     if (gpu->page)
         sl_os_unmap(gpu->page, gpu->page_bytes);
-    sl_copy_forget(gpu);
+    sl_copy_forget_pointers(gpu);
     if (gpu->own)
         sl_object_drop(&gpu->own->object);
     sl_device_drop(gpu->device);
@@ -92,8 +92,8 @@ static void give_back(void *argument)
  * closing a copier must not. */
 static void shut_down(struct sl_copy_gpu *gpu)
 {
-    sl_desk_close(gpu->desk);
-    sl_background_run(give_back, gpu);
+    sl_fence_pool_close(gpu->fences);
+    sl_background_run(free_gpu, gpu);
 }
 
 static int cuda_open(struct sl_copier *copier)
@@ -124,13 +124,13 @@ static bool cuda_close(struct sl_copier *copier, bool working)
 {
     struct sl_copy_gpu *gpu = copier->state;
 
-    if (!working && !sl_load(&gpu->left, relaxed) && sl_desk_drain(gpu->desk, LAST_PATIENCE) != SLUICE_TIMEOUT) {
+    if (!working && !sl_load(&gpu->abandoned, relaxed) && sl_fence_pool_drain(gpu->fences, CLOSE_TIMEOUT) != SLUICE_TIMEOUT) {
         shut_down(gpu);
         return true;
     }
     sl_log(SLUICE_LOG_WARN, "channel '%s': copies are under way that do not end; their buffers stay until the process ends",
            copier->channel);
-    sl_desk_close(gpu->desk);
+    sl_fence_pool_close(gpu->fences);
     return false;
 }
 
@@ -138,19 +138,19 @@ static bool cuda_close(struct sl_copier *copier, bool working)
 
 /* Queries the stream's capture state, unless begin's answer still holds. Called before the job is
  * marked as having queued work. */
-static int ask(struct sl_copy_job *job)
+static int check_capture(struct sl_copy_job *job)
 {
-    struct sl_cu_stream *place;
-    int r = sl_copy_place(job, &place);
+    struct sl_cu_stream *target;
+    int r = sl_copy_target_stream(job, &target);
 
-    job->asked = r == 0 && place == stream_of(job);
+    job->capture_checked = r == 0 && target == stream_of(job);
     return r;
 }
 
 /* The job stays in the context from begin to end. The calls in between are quick, or concern
  * another GPU; and most of them invalidate no capture in any mode (cuda/cuda.h), so a frame needs
- * no relaxed mode: the few that do enter it themselves. */
-static int enter(struct sl_copy_job *job)
+ * no relaxed mode: the few that do enter_context it themselves. */
+static int enter_context(struct sl_copy_job *job)
 {
     struct sl_cuda_scope scope;
     int r = sl_cuda_enter(gpu_of(job)->context, SL_CUDA_PLAIN, &scope);
@@ -161,7 +161,7 @@ static int enter(struct sl_copy_job *job)
     return r;
 }
 
-static void leave(const struct sl_copy_job *job)
+static void leave_context(const struct sl_copy_job *job)
 {
     struct sl_cuda_scope scope = { job->scope.pushed, job->scope.exchanged, job->scope.mode };
 
@@ -169,14 +169,14 @@ static void leave(const struct sl_copy_job *job)
 }
 
 /* May the stream be used, and what kind of memory is the program's? */
-static int look(struct sl_copy_job *job)
+static int classify_sides(struct sl_copy_job *job)
 {
-    struct sl_cu_stream *place;
-    int r = sl_copy_place(job, &place);
+    struct sl_cu_stream *target;
+    int r = sl_copy_target_stream(job, &target);
 
-    job->asked = r == 0 && job->prompt && place == stream_of(job);
+    job->capture_checked = r == 0 && job->prompt && target == stream_of(job);
     for (uint32_t i = 0; i < job->count && r == 0; i++)
-        r = sl_copy_look(job, &job->sides[i]);
+        r = sl_copy_classify(job, &job->sides[i]);
     return r;
 }
 
@@ -185,10 +185,10 @@ static int begin_inside(struct sl_copy_job *job, struct sl_stream *stream)
     struct sl_copy_gpu *gpu = gpu_of(job);
 
     job->state = stream;
-    job->mark.value = 0;
-    int r = look(job);
-    if (r == 0 && job->wanted)
-        r = sl_desk_issue(gpu->desk, &job->mark);
+    job->fence.value = 0;
+    int r = classify_sides(job);
+    if (r == 0 && job->needs_fence)
+        r = sl_fence_pool_issue(gpu->fences, &job->fence);
     if (r == 0)
         sl_graphs_clear(gpu);
     return r;
@@ -217,29 +217,29 @@ static int cuda_begin(struct sl_copy_job *job, struct sluice_stream handle)
         r = sl_stream_hold(job->stream, &stream);
     if (r != 0)
         return r;
-    r = enter(job);
+    r = enter_context(job);
     if (r == 0 && (r = begin_inside(job, stream)) != 0)
-        leave(job);
+        leave_context(job);
     if (r != 0)
         sl_object_drop(&stream->object);
     return r;
 }
 
-static bool cuda_again(struct sl_copy_job *job, const struct sl_copy_key *key)
+static bool cuda_reuse(struct sl_copy_job *job, const struct sl_copy_key *key)
 {
-    job->held = sl_graphs_again(job, key);
+    job->held = sl_graphs_reuse(job, key);
     return job->held;
 }
 
 /* A short path for the most common array: one piece of memory that the device can access. */
 static int queue_run(struct sl_copy_job *job, const struct sl_copy_side *side, const struct sl_copy_part *part)
 {
-    int r = ask(job);
+    int r = check_capture(job);
 
     if (r != 0)
         return r;
     job->bytes += part->run;
-    job->touched = job->queued = true;
+    job->uses_slot = job->uses_source = true;
     return sl_copy_queue_run(job, side, part->to, part->from, part->run);
 }
 
@@ -247,14 +247,14 @@ static int cuda_queue(struct sl_copy_job *job, uint32_t i, const struct sl_copy 
 {
     struct sl_copy_gpu *gpu = gpu_of(job);
     struct sl_copy_side *side = &job->sides[i];
-    bool staged = side->place == SL_PLACE_PAGEABLE;
+    bool staged = side->memory == SL_MEMORY_PAGEABLE;
 
     if (copy->count == 1 && copy->parts[0].depth == 0 && copy->parts[0].run > 0 && !staged && !gpu->graphs)
         return queue_run(job, side, &copy->parts[0]);
     for (int p = 0; p < copy->count; p++)
-        staged = staged || (side->place == SL_PLACE_PINNED && sl_copy_is_fine(&copy->parts[p]));
+        staged = staged || (side->memory == SL_MEMORY_PINNED && sl_copy_is_scattered(&copy->parts[p]));
     if (staged) {
-        job->asked = false; /* the staged copy waits */
+        job->capture_checked = false; /* the staged copy waits */
         return sl_copy_staged(job, side, copy);
     }
     for (int p = 0; p < copy->count; p++)
@@ -263,85 +263,85 @@ static int cuda_queue(struct sl_copy_job *job, uint32_t i, const struct sl_copy 
         job->held = true;
         return 0;
     }
-    int r = ask(job);
+    int r = check_capture(job);
     if (r != 0)
         return r;
-    job->touched = true;
+    job->uses_slot = true;
     for (int p = 0; p < copy->count && r == 0; p++)
         r = sl_copy_queue_part(job, side, &copy->parts[p]);
-    job->queued = true;
+    job->uses_source = true;
     return r;
 }
 
 static int queue_held(struct sl_copy_job *job)
 {
-    job->touched = job->queued = true;
+    job->uses_slot = job->uses_source = true;
     return sl_graphs_queue(job);
 }
 
-static int cuda_follow(struct sl_copy_job *job, const struct sl_copy_fence *fence)
+static int cuda_wait_for(struct sl_copy_job *job, const struct sl_copy_event *event)
 {
     struct sl_copy_gpu *gpu = gpu_of(job);
-    struct sl_cu_stream *place;
+    struct sl_cu_stream *target;
 
-    if (!fence->event || fence->stream == 0 || fence->stream == sl_stream_line(job->state))
+    if (!event->event || event->stream == 0 || event->stream == sl_stream_line(job->state))
         return 0;
-    int r = sl_copy_place(job, &place);
-    return r == 0 ? sl_cu(gpu->context, StreamWaitEvent, place, fence->event, 0) : r;
+    int r = sl_copy_target_stream(job, &target);
+    return r == 0 ? sl_cu(gpu->context, StreamWaitEvent, target, event->event, 0) : r;
 }
 
 static int record_event(struct sl_copy_job *job, struct sl_cu_event *event)
 {
     struct sl_copy_gpu *gpu = gpu_of(job);
-    struct sl_cu_stream *place;
-    int r = sl_copy_place(job, &place);
+    struct sl_cu_stream *target;
+    int r = sl_copy_target_stream(job, &target);
 
-    if (r == 0 && (r = sl_cu(gpu->context, EventRecord, event, place)) == 0)
-        sl_cuda_hand_over(gpu->context, place);
+    if (r == 0 && (r = sl_cu(gpu->context, EventRecord, event, target)) == 0)
+        sl_cuda_hand_over(gpu->context, target);
     return r;
 }
 
 /* Launches the held copies, if there are any: as a graph, which may raise the words, too, or one by
  * one. */
-static int launch_held(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count, bool *raised)
+static int launch_held(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count, bool *signalled)
 {
-    *raised = false;
+    *signalled = false;
     if (!job->held)
         return 0;
-    int r = sl_graphs_launch(job, signals, count, raised);
+    int r = sl_graphs_launch(job, signals, count, signalled);
     if (r == 0)
-        job->touched = job->queued = job->by_graph = true;
+        job->uses_slot = job->uses_source = job->by_graph = true;
     return r == SLUICE_NOT_READY ? queue_held(job) : r;
 }
 
-static int cuda_record(struct sl_copy_job *job, struct sl_copy_fence *fence)
+static int cuda_record(struct sl_copy_job *job, struct sl_copy_event *event)
 {
-    bool raised;
-    int r = launch_held(job, NULL, 0, &raised);
+    bool signalled;
+    int r = launch_held(job, NULL, 0, &signalled);
 
     /* Not as a node of the graph: that would record it only when the graph runs, and until then the
      * event would refer to its previous record. */
-    if (r == 0 && fence->event)
-        r = record_event(job, fence->event);
+    if (r == 0 && event->event)
+        r = record_event(job, event->event);
     if (r == 0)
-        fence->stream = sl_stream_line(job->state);
+        event->stream = sl_stream_line(job->state);
     return r;
 }
 
-static bool cuda_near(const struct sl_copy_job *job)
+static bool cuda_is_local(const struct sl_copy_job *job)
 {
     for (uint32_t i = 0; i < job->count; i++)
-        if (job->sides[i].place != SL_PLACE_GPU)
+        if (job->sides[i].memory != SL_MEMORY_GPU)
             return false;
     return true;
 }
 
 static int cuda_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count)
 {
-    bool raised;
-    int r = launch_held(job, signals, count, &raised);
+    bool signalled;
+    int r = launch_held(job, signals, count, &signalled);
 
-    return r != 0 || raised ? r : sl_copy_raise_words(job, signals, count);
+    return r != 0 || signalled ? r : sl_copy_signal(job, signals, count);
 }
 
 static void cuda_prepare(struct sl_copier *copier, const struct sl_signal *signals, uint32_t count)
@@ -354,32 +354,32 @@ static void cuda_forget(struct sl_copier *copier, const void *to, uint64_t bytes
     sl_graphs_forget(copier->state, to, bytes);
 }
 
-/* Raises the mark behind the queued work. SLUICE_E_BUSY if begin reserved none and all are in flight; else what sl_copy_raise
+/* Raises the fence behind the queued work. SLUICE_E_BUSY if begin reserved none and all are in flight; else what sl_copy_signal_fence
  * says. */
-static int raise_mark(struct sl_copy_job *job)
+static int signal_fence(struct sl_copy_job *job)
 {
-    if (job->raised)
+    if (job->signalled)
         return 0;
-    if (!job->mark.value && sl_desk_issue(gpu_of(job)->desk, &job->mark) != 0)
+    if (!job->fence.value && sl_fence_pool_issue(gpu_of(job)->fences, &job->fence) != 0)
         return SLUICE_E_BUSY;
-    sl_desk_expect(gpu_of(job)->desk, &job->mark, job->bytes);
-    job->raised = true;
-    return sl_copy_raise(job, &job->mark, SL_COPY_PATIENCE);
+    sl_fence_pool_expect(gpu_of(job)->fences, &job->fence, job->bytes);
+    job->signalled = true;
+    return sl_copy_signal_fence(job, &job->fence, SL_COPY_TIMEOUT);
 }
 
 /* If all tickets are in flight, which takes more copies than there can be frames, it waits, and
  * returns the ticket of a copy that is done; or, if that takes too long, of one of which nobody knows. */
-static void cuda_ticket(struct sl_copy_job *job, const struct sl_mark *told, struct sluice_ticket *ticket)
+static void cuda_ticket(struct sl_copy_job *job, const struct sl_fence *existing, struct sluice_ticket *ticket)
 {
-    struct sl_mark mark = told ? *told : (struct sl_mark){ .word = NULL };
+    struct sl_fence fence = existing ? *existing : (struct sl_fence){ .word = NULL };
 
-    if (!job->queued) {
+    if (!job->uses_source) {
         ticket->id = SL_TICKET_DONE;
-    } else if (told && sl_desk_stand(gpu_of(job)->desk, &mark)) {
-        sl_desk_expect(gpu_of(job)->desk, &mark, job->bytes);
-        ticket->id = mark.id;
-    } else if (raise_mark(job) != SLUICE_E_BUSY) {
-        ticket->id = job->mark.id;
+    } else if (existing && sl_fence_pool_adopt(gpu_of(job)->fences, &fence)) {
+        sl_fence_pool_expect(gpu_of(job)->fences, &fence, job->bytes);
+        ticket->id = fence.id;
+    } else if (signal_fence(job) != SLUICE_E_BUSY) {
+        ticket->id = job->fence.id;
     } else {
         ticket->id = sl_copy_wait_stream(job) == SLUICE_TIMEOUT ? SL_TICKET_UNKNOWN : SL_TICKET_DONE;
     }
@@ -387,39 +387,39 @@ static void cuda_ticket(struct sl_copy_job *job, const struct sl_mark *told, str
 
 static int cuda_finish(struct sl_copy_job *job)
 {
-    if (!job->queued)
+    if (!job->uses_source)
         return 0;
-    int r = raise_mark(job);
+    int r = signal_fence(job);
     if (r == SLUICE_TIMEOUT)
         return r;
-    return r == SLUICE_E_BUSY ? sl_copy_wait_stream(job) : sl_copy_wait(gpu_of(job), &job->mark, 0);
+    return r == SLUICE_E_BUSY ? sl_copy_wait_stream(job) : sl_copy_wait(gpu_of(job), &job->fence, 0);
 }
 
 static void cuda_end(struct sl_copy_job *job)
 {
     struct sl_stream *stream = job->state;
 
-    if (job->mark.value && !job->raised)
-        sl_desk_settle(gpu_of(job)->desk, &job->mark, 0); /* no ticket for it was returned */
-    leave(job);
+    if (job->fence.value && !job->signalled)
+        sl_fence_pool_complete(gpu_of(job)->fences, &job->fence, 0); /* no ticket for it was returned */
+    leave_context(job);
     sl_object_drop(&stream->object);
 }
 
 const struct sl_copy_ops sl_copy_cuda = {
     .kind = "cuda",
-    .looks = true,
+    .needs_sides = true,
     .open = cuda_open,
     .close = cuda_close,
     .begin = cuda_begin,
-    .again = cuda_again,
+    .reuse = cuda_reuse,
     .queue = cuda_queue,
     .launch = cuda_launch,
     .prepare = cuda_prepare,
     .ticket = cuda_ticket,
     .finish = cuda_finish,
-    .follow = cuda_follow,
+    .wait_for = cuda_wait_for,
     .record = cuda_record,
-    .near = cuda_near,
+    .is_local = cuda_is_local,
     .end = cuda_end,
     .forget = cuda_forget,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Repeated sends as CUDA graphs: the copies, and the words that are raised behind them, are one
- * launch instead of one driver call each. Graphs are built node by node; no stream is captured.
+ * launch_entry instead of one driver call each. Graphs are built node by node; no stream is captured.
  *
  * A graph is for exactly the same copies, from the same buffer into the same slot. It is made when
  * they are sent for the second time, and kept, so memory that is sent only once costs no more than
@@ -14,9 +14,9 @@
 #include "copy/cuda.h"
 #include "util/result.h"
 
-#define GRAPHS      32   /* sources times slots; enough for most programs */
-#define MOST_COPIES 4    /* in one graph */
-#define UNUSED      1024 /* sends after which a graph makes room for another */
+#define MAX_GRAPHS      32   /* sources times slots; enough for most programs */
+#define MAX_COPIES 4    /* in one graph */
+#define MIN_IDLE_SENDS      1024 /* sends after which a graph makes room for another */
 
 /* `rows` rows of `run` bytes each. */
 struct copy {
@@ -28,36 +28,36 @@ struct copy {
 /* Compared bytewise, with as many copies as are in use. */
 struct work {
     uint64_t count, words;
-    struct copy copies[MOST_COPIES];
+    struct copy copies[MAX_COPIES];
 };
 
 struct entry {
-    uint64_t used; /* the turn of its last use; 0: free */
+    uint64_t used; /* the sends of its last use; 0: free */
     struct sl_cu_exec *exec; /* NULL: this work was sent only once */
     struct sl_copy_key key;  /* the key of the last send of this work */
     struct work work;
     struct sl_cu_graph *graph;
-    struct sl_cu_node *batch; /* the graph's node that raises the words */
-    bool set;                 /* these are already set for the next launch: */
+    struct sl_cu_node *batch; /* the graph's node that has_signals the words */
+    bool is_set;                 /* these are already is_set for the next launch_entry: */
     struct sl_signal signals[SL_SIGNALS];
 };
 
 struct sl_graphs {
     bool words; /* graphs raise the words; else they are raised behind the graph */
-    bool off;   /* the driver failed to make a graph */
-    uint64_t turn;
-    struct entry entries[GRAPHS];
+    bool failed;   /* the driver failed to build_graph a graph */
+    uint64_t sends;
+    struct entry entries[MAX_GRAPHS];
     uint32_t filled; /* entries from here on were never used */
-    /* The entry after the last one launched again: slots are used in turn, and so are their graphs. */
+    /* The entry after the last one launched reused: slots are used in sends, and so are their graphs. */
     uint32_t next;
-    struct work held; /* the copies held for launch, */
-    const struct sl_copy_side *sides[MOST_COPIES]; /* the program's side of each, */
-    /* Or the entry whose graph to launch; NULL: `held` applies. */
-    struct entry *again;
+    struct work held; /* the copies held for launch_entry, */
+    const struct sl_copy_side *sides[MAX_COPIES]; /* the program's side of each, */
+    /* Or the entry whose graph to launch_entry; NULL: `held` applies. */
+    struct entry *reused;
 };
 
 /* Inside sl_cuda_enter, as is every function here that calls the driver. */
-static void drop(struct sl_copy_gpu *gpu, struct entry *entry)
+static void drop_entry(struct sl_copy_gpu *gpu, struct entry *entry)
 {
     struct sl_cuda_scope scope;
 
@@ -84,7 +84,7 @@ int sl_graphs_begin(struct sl_copy_gpu *gpu)
     return 0;
 }
 
-static bool is_there(const struct entry *entry, uint64_t to, uint64_t bytes)
+static bool copies_into(const struct entry *entry, uint64_t to, uint64_t bytes)
 {
     return entry->used && entry->work.copies[0].to - to < bytes;
 }
@@ -95,9 +95,9 @@ void sl_graphs_forget(struct sl_copy_gpu *gpu, const void *to, uint64_t bytes)
 
     if (!gpu->graphs || sl_cuda_enter(gpu->context, SL_CUDA_PLAIN, &scope) != 0)
         return; /* none, or destroyed with the context */
-    for (int i = 0; i < GRAPHS; i++)
-        if (is_there(&gpu->graphs->entries[i], (uintptr_t)to, bytes))
-            drop(gpu, &gpu->graphs->entries[i]);
+    for (int i = 0; i < MAX_GRAPHS; i++)
+        if (copies_into(&gpu->graphs->entries[i], (uintptr_t)to, bytes))
+            drop_entry(gpu, &gpu->graphs->entries[i]);
     sl_cuda_leave(&scope);
 }
 
@@ -120,16 +120,16 @@ void sl_graphs_clear(struct sl_copy_gpu *gpu)
     if (!gpu->graphs)
         return;
     gpu->graphs->held.count = 0;
-    gpu->graphs->again = NULL;
+    gpu->graphs->reused = NULL;
 }
 
-/* In a steady sequence of frames each entry is the next in turn, so one comparison is enough. */
-bool sl_graphs_again(struct sl_copy_job *job, const struct sl_copy_key *key)
+/* In a steady sequence of frames each entry is the next in sends, so one comparison is enough. */
+bool sl_graphs_reuse(struct sl_copy_job *job, const struct sl_copy_key *key)
 {
     struct sl_copy_gpu *gpu = job->copier->state;
     struct sl_graphs *graphs = gpu->graphs;
 
-    if (!graphs || graphs->off)
+    if (!graphs || graphs->failed)
         return false;
     struct entry *entry = &graphs->entries[graphs->next < graphs->filled ? graphs->next : 0];
     if (!entry->exec || entry->key.plan != key->plan || entry->key.from != key->from || entry->key.to != key->to ||
@@ -137,11 +137,11 @@ bool sl_graphs_again(struct sl_copy_job *job, const struct sl_copy_key *key)
         return false;
     for (uint64_t i = 0; i < entry->work.count; i++)
         job->bytes += entry->work.copies[i].run * entry->work.copies[i].rows;
-    graphs->again = entry;
+    graphs->reused = entry;
     return true;
 }
 
-static struct copy as_copy(const struct sl_copy_side *side, const struct sl_copy_part *part)
+static struct copy copy_of_part(const struct sl_copy_side *side, const struct sl_copy_part *part)
 {
     const struct sl_copy_step *rows = part->depth && part->steps[0].count > 1 ? &part->steps[0] : NULL;
 
@@ -154,7 +154,7 @@ static struct copy as_copy(const struct sl_copy_side *side, const struct sl_copy
                           .from_pitch = rows ? rows->from : 0 };
 }
 
-static struct sl_copy_part as_part(const struct copy *copy)
+static struct sl_copy_part part_of_copy(const struct copy *copy)
 {
     return (struct sl_copy_part){ .to = (char *)(uintptr_t)copy->to,
                                   .from = (const char *)(uintptr_t)copy->from,
@@ -167,26 +167,26 @@ bool sl_graphs_hold(struct sl_copy_gpu *gpu, const struct sl_copy_side *side, co
 {
     struct sl_graphs *graphs = gpu->graphs;
 
-    if (!graphs || graphs->off || side->place != SL_PLACE_GPU || !side->buffer ||
-        graphs->held.count + (uint64_t)copy->count > MOST_COPIES)
+    if (!graphs || graphs->failed || side->memory != SL_MEMORY_GPU || !side->buffer ||
+        graphs->held.count + (uint64_t)copy->count > MAX_COPIES)
         return false;
     for (int p = 0; p < copy->count; p++)
-        if (!sl_copy_is_one(side, &copy->parts[p]))
+        if (!sl_copy_is_single(side, &copy->parts[p]))
             return false;
     for (int p = 0; p < copy->count; p++) {
         graphs->sides[graphs->held.count] = side;
-        graphs->held.copies[graphs->held.count++] = as_copy(side, &copy->parts[p]);
+        graphs->held.copies[graphs->held.count++] = copy_of_part(side, &copy->parts[p]);
     }
     return true;
 }
 
 /* Restores the held copies from the entry whose graph was to be launched. */
-static void spell_out(const struct sl_copy_job *job, struct sl_graphs *graphs)
+static void restore_held(const struct sl_copy_job *job, struct sl_graphs *graphs)
 {
-    memcpy(&graphs->held, &graphs->again->work, size_of(&graphs->again->work));
+    memcpy(&graphs->held, &graphs->reused->work, size_of(&graphs->reused->work));
     for (uint64_t i = 0; i < graphs->held.count; i++)
         graphs->sides[i] = &job->sides[0];
-    graphs->again = NULL;
+    graphs->reused = NULL;
 }
 
 int sl_graphs_queue(struct sl_copy_job *job)
@@ -195,16 +195,16 @@ int sl_graphs_queue(struct sl_copy_job *job)
     struct sl_graphs *graphs = gpu->graphs;
     int r = 0;
 
-    if (graphs->again)
-        spell_out(job, graphs);
+    if (graphs->reused)
+        restore_held(job, graphs);
     for (uint64_t i = 0; i < graphs->held.count && r == 0; i++) {
-        struct sl_copy_part part = as_part(&graphs->held.copies[i]);
+        struct sl_copy_part part = part_of_copy(&graphs->held.copies[i]);
         r = sl_copy_queue_part(job, graphs->sides[i], &part);
     }
     return r;
 }
 
-static struct entry *find(struct sl_graphs *graphs, const struct work *work)
+static struct entry *find_entry(struct sl_graphs *graphs, const struct work *work)
 {
     for (uint32_t n = 0, i = graphs->next; n < graphs->filled; n++, i++) {
         i = i < graphs->filled ? i : 0;
@@ -218,26 +218,26 @@ static struct entry *find(struct sl_graphs *graphs, const struct work *work)
 }
 
 /* Records that the work was sent: in a free entry, or in the least recently used one; an entry with
- * a graph is replaced only if it was unused for UNUSED turns. */
-static void note(struct sl_copy_gpu *gpu, const struct work *work)
+ * a graph is replaced only if it was unused for MIN_IDLE_SENDS turns. */
+static void remember_work(struct sl_copy_gpu *gpu, const struct work *work)
 {
     struct sl_graphs *graphs = gpu->graphs;
-    struct entry *place = NULL;
+    struct entry *oldest = NULL;
 
-    for (int i = 0; i < GRAPHS; i++) {
+    for (int i = 0; i < MAX_GRAPHS; i++) {
         struct entry *entry = &graphs->entries[i];
-        if (entry->exec && graphs->turn - entry->used < UNUSED)
+        if (entry->exec && graphs->sends - entry->used < MIN_IDLE_SENDS)
             continue;
-        if (!place || entry->used < place->used)
-            place = entry;
+        if (!oldest || entry->used < oldest->used)
+            oldest = entry;
     }
-    if (!place)
+    if (!oldest)
         return;
-    drop(gpu, place);
-    memcpy(&place->work, work, size_of(work));
-    place->used = graphs->turn;
-    if (graphs->filled <= place - graphs->entries)
-        graphs->filled = (uint32_t)(place - graphs->entries) + 1;
+    drop_entry(gpu, oldest);
+    memcpy(&oldest->work, work, size_of(work));
+    oldest->used = graphs->sends;
+    if (graphs->filled <= oldest - graphs->entries)
+        graphs->filled = (uint32_t)(oldest - graphs->entries) + 1;
 }
 
 /* ---- the graph ---- */
@@ -266,7 +266,7 @@ static int add_copies(struct sl_copy_gpu *gpu, struct entry *entry, struct sl_cu
     return r;
 }
 
-static int make(struct sl_copy_gpu *gpu, struct entry *entry, const struct sl_cu_batch *words)
+static int build_graph(struct sl_copy_gpu *gpu, struct entry *entry, const struct sl_cu_batch *words)
 {
     struct sl_cu_node *last = NULL;
     int r = sl_cu(gpu->context, GraphCreate, &entry->graph, 0);
@@ -292,9 +292,9 @@ static int write_words(struct sl_copy_gpu *gpu, const struct sl_signal *signals,
     return r;
 }
 
-static bool raises(const struct entry *entry, const struct sl_signal *signals)
+static bool has_signals(const struct entry *entry, const struct sl_signal *signals)
 {
-    return entry->set && memcmp(entry->signals, signals, (size_t)entry->work.words * sizeof *signals) == 0;
+    return entry->is_set && memcmp(entry->signals, signals, (size_t)entry->work.words * sizeof *signals) == 0;
 }
 
 /* In an existing graph only the words change: their values, and which readers they belong to. */
@@ -305,81 +305,81 @@ static int set_words(struct sl_copy_gpu *gpu, struct entry *entry, const struct 
     struct sl_cuda_scope scope;
     int r = write_words(gpu, signals, words.count, operations);
 
-    entry->set = false;
+    entry->is_set = false;
     if (r != 0 || (r = sl_cuda_relax(gpu->context, &scope)) != 0)
         return r;
     if (!entry->exec)
-        r = make(gpu, entry, &words);
+        r = build_graph(gpu, entry, &words);
     else
         r = sl_cu(gpu->context, GraphExecBatchMemOpNodeSetParams, entry->exec, entry->batch, &words);
     sl_cuda_leave(&scope);
     if (r != 0 || !words.count)
         return r;
     /* Else a page mapped at the address of an earlier one may have another address on the device. */
-    entry->set = gpu->context->same_addresses;
+    entry->is_set = gpu->context->same_addresses;
     memcpy(entry->signals, signals, words.count * sizeof *signals);
     return 0;
 }
 
-static int give_up(struct sl_copy_gpu *gpu)
+static int disable_graphs(struct sl_copy_gpu *gpu)
 {
     sl_log(SLUICE_LOG_INFO, "channel '%s': sends without graphs from now on: %s", gpu->copier->channel, sl_last_error());
-    gpu->graphs->off = true;
+    gpu->graphs->failed = true;
     return SLUICE_NOT_READY;
 }
 
-static int launch(struct sl_copy_job *job, struct entry *entry, const struct sl_signal *signals)
+static int launch_entry(struct sl_copy_job *job, struct entry *entry, const struct sl_signal *signals)
 {
     struct sl_copy_gpu *gpu = job->copier->state;
-    struct sl_cu_stream *place;
-    int r = sl_copy_place(job, &place);
+    struct sl_cu_stream *target;
+    int r = sl_copy_target_stream(job, &target);
 
     if (r != 0)
         return r;
-    if (!entry->exec || (entry->work.words && !raises(entry, signals)))
+    if (!entry->exec || (entry->work.words && !has_signals(entry, signals)))
         r = set_words(gpu, entry, signals);
     if (r == 0)
-        r = sl_cu(gpu->context, GraphLaunch, entry->exec, place);
+        r = sl_cu(gpu->context, GraphLaunch, entry->exec, target);
     if (r == 0 && entry->work.words)
-        sl_cuda_hand_over(gpu->context, place);
-    return r == 0 ? 0 : give_up(gpu);
+        sl_cuda_hand_over(gpu->context, target);
+    return r == 0 ? 0 : disable_graphs(gpu);
 }
 
 void sl_graphs_prepare(struct sl_copy_gpu *gpu, const struct sl_signal *signals, uint32_t count)
 {
     struct sl_graphs *graphs = gpu->graphs;
 
-    if (!graphs || graphs->off)
+    if (!graphs || graphs->failed)
         return;
     for (uint32_t n = 0, i = graphs->next; n < graphs->filled; n++, i++) {
         i = i < graphs->filled ? i : 0;
         struct entry *entry = &graphs->entries[i];
         if (!entry->exec || entry->work.words != count || entry->signals[0].word != signals[0].word)
             continue;
-        if (!raises(entry, signals) && set_words(gpu, entry, signals) != 0)
-            (void)give_up(gpu);
+        if (!has_signals(entry, signals) && set_words(gpu, entry, signals) != 0)
+            (void)disable_graphs(gpu);
         return;
     }
 }
 
-/* The entry with the graph for the held copies, or one to make it in. NULL if they are sent for the
+/* The entry with the graph for the held copies, or one to build_graph it in. NULL if they are sent for the
  * first time. */
-static struct entry *look_up(struct sl_copy_job *job, struct sl_graphs *graphs, uint64_t words)
+static struct entry *find_or_remember(struct sl_copy_job *job, struct sl_graphs *graphs, uint64_t words)
 {
-    struct entry *entry = graphs->again;
+    struct entry *entry = graphs->reused;
 
     if (entry && entry->work.words == words) {
         graphs->next = (uint32_t)(entry - graphs->entries) + 1;
         return entry;
     }
     if (entry)
-        spell_out(job, graphs);
+        restore_held(job, graphs);
     graphs->held.words = words;
-    entry = find(graphs, &graphs->held);
+    entry = find_entry(graphs, &graphs->held);
     if (entry)
         entry->key = job->key;
     else
-        note(job->copier->state, &graphs->held);
+        remember_work(job->copier->state, &graphs->held);
     return entry;
 }
 
@@ -388,13 +388,13 @@ int sl_graphs_launch(struct sl_copy_job *job, const struct sl_signal *signals, u
     struct sl_graphs *graphs = ((struct sl_copy_gpu *)job->copier->state)->graphs;
     uint64_t words = graphs->words ? count : 0;
 
-    if (graphs->off)
+    if (graphs->failed)
         return SLUICE_NOT_READY;
-    graphs->turn++;
-    struct entry *entry = look_up(job, graphs, words);
+    graphs->sends++;
+    struct entry *entry = find_or_remember(job, graphs, words);
     if (entry)
-        entry->used = graphs->turn;
-    int r = entry ? launch(job, entry, signals) : SLUICE_NOT_READY;
+        entry->used = graphs->sends;
+    int r = entry ? launch_entry(job, entry, signals) : SLUICE_NOT_READY;
     *raised = r == 0 && words;
     return r;
 }

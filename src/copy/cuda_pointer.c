@@ -11,11 +11,11 @@
 #include "copy/cuda.h"
 #include "util/result.h"
 
-#define MOST_PIECES 4096 /* adjacent mappings that make up one array's memory */
+#define MAX_PIECES 4096 /* adjacent mappings that make up single array's memory */
 
 struct facts {
     unsigned type;    /* 0: unknown to the driver */
-    unsigned managed; /* the driver writes one byte, or four */
+    unsigned managed; /* the driver writes single byte, or four */
     int ordinal;
     unsigned long long buffer;
     uint64_t start;
@@ -28,7 +28,7 @@ static uint64_t address_of(const void *pointer)
     return (uintptr_t)pointer;
 }
 
-static int ask(struct sl_copy_gpu *gpu, uint64_t pointer, struct facts *facts)
+static int query_pointer(struct sl_copy_gpu *gpu, uint64_t pointer, struct facts *facts)
 {
     int attributes[] = { SL_CU_POINTER_MEMORY_TYPE, SL_CU_POINTER_IS_MANAGED,
                          SL_CU_POINTER_ORDINAL,     SL_CU_POINTER_BUFFER_ID,
@@ -43,7 +43,7 @@ static int ask(struct sl_copy_gpu *gpu, uint64_t pointer, struct facts *facts)
 }
 
 /* 0 for memory unknown to the driver. */
-static int ask_buffer(struct sl_copy_gpu *gpu, uint64_t pointer, unsigned long long *buffer)
+static int query_buffer_id(struct sl_copy_gpu *gpu, uint64_t pointer, unsigned long long *buffer)
 {
     int attribute = SL_CU_POINTER_BUFFER_ID;
     void *value = buffer;
@@ -54,9 +54,9 @@ static int ask_buffer(struct sl_copy_gpu *gpu, uint64_t pointer, unsigned long l
 
 /* ---- what is known ---- */
 
-static struct sl_known *find(struct sl_copy_gpu *gpu, const struct sl_copy_side *side)
+static struct sl_pointer_info *find_known(struct sl_copy_gpu *gpu, const struct sl_copy_side *side)
 {
-    for (int i = 0; i < SL_KNOWN; i++)
+    for (int i = 0; i < SL_POINTER_INFOS; i++)
         if (gpu->known[i].buffer && gpu->known[i].first == side->first)
             return &gpu->known[i];
     return NULL;
@@ -65,11 +65,11 @@ static struct sl_known *find(struct sl_copy_gpu *gpu, const struct sl_copy_side 
 static void remember(struct sl_copy_gpu *gpu, const struct sl_copy_side *side,
                      unsigned long long buffer)
 {
-    struct sl_known *known = find(gpu, side);
+    struct sl_pointer_info *known = find_known(gpu, side);
 
     if (!known)
-        known = &gpu->known[gpu->next_known++ % SL_KNOWN];
-    *known = (struct sl_known){ side->first, side->bytes, buffer, (enum sl_place)side->place,
+        known = &gpu->known[gpu->next_known++ % SL_POINTER_INFOS];
+    *known = (struct sl_pointer_info){ side->first, side->bytes, buffer, (enum sl_memory_kind)side->memory,
                                 side->context };
 }
 
@@ -84,8 +84,8 @@ static int find_end(struct sl_copy_gpu *gpu, const struct sl_copy_side *side,
     int r = 0;
 
     *end = facts.size ? facts.start + facts.size : wanted; /* some kinds of memory have no range */
-    for (int i = 0; i < MOST_PIECES && r == 0 && *end < wanted; i++) {
-        r = ask(gpu, *end, &facts);
+    for (int i = 0; i < MAX_PIECES && r == 0 && *end < wanted; i++) {
+        r = query_pointer(gpu, *end, &facts);
         if (r != 0 || facts.type != first->type || facts.ordinal != first->ordinal || !facts.size)
             break;
         *end = facts.start + facts.size;
@@ -93,25 +93,25 @@ static int find_end(struct sl_copy_gpu *gpu, const struct sl_copy_side *side,
     return r;
 }
 
-static int not_there(struct sl_copy_gpu *gpu, const struct sl_copy_side *side)
+static int fail_missing(struct sl_copy_gpu *gpu, const struct sl_copy_side *side)
 {
     return sl_fail(SLUICE_E_INVALID,
                    "channel '%s': array '%.31s': there is no memory at %p (%llu bytes); it %s, or has "
                    "fewer bytes than the array says",
                    gpu->copier->channel, side->name, side->first, (unsigned long long)side->bytes,
-                   find(gpu, side) ? "was a GPU's when it was copied before and has been freed since"
+                   find_known(gpu, side) ? "was a GPU's when it was copied before and has been freed since"
                                    : "was freed");
 }
 
 /* Memory unknown to the driver. Freed GPU memory is of this kind, too, and accessing that on the
  * CPU would crash. */
-static int look_on_host(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
+static int classify_host(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
 {
     const char *first = side->first;
 
     if (!sl_os_readable(first) || !sl_os_readable(first + side->bytes - 1))
-        return not_there(gpu, side);
-    side->place = SL_PLACE_PAGEABLE;
+        return fail_missing(gpu, side);
+    side->memory = SL_MEMORY_PAGEABLE;
     return 0;
 }
 
@@ -145,7 +145,7 @@ static int peer_context(struct sl_copy_gpu *gpu, const struct facts *facts,
     return 0;
 }
 
-static int look_on_gpu(struct sl_copy_gpu *gpu, struct sl_copy_side *side, const struct facts *facts)
+static int classify_gpu(struct sl_copy_gpu *gpu, struct sl_copy_side *side, const struct facts *facts)
 {
     struct sl_cu_context *context = NULL;
     bool here = facts->managed || (facts->ordinal == gpu->context->device &&
@@ -153,17 +153,17 @@ static int look_on_gpu(struct sl_copy_gpu *gpu, struct sl_copy_side *side, const
     int r = here ? 0 : peer_context(gpu, facts, &context);
 
     if (r == 0) {
-        side->place = here ? SL_PLACE_GPU : SL_PLACE_PEER;
+        side->memory = here ? SL_MEMORY_GPU : SL_MEMORY_PEER;
         side->context = context;
     }
     return r;
 }
 
-static int find_out(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
+static int classify_side(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
 {
     struct facts facts;
     uint64_t end = 0;
-    int r = ask(gpu, address_of(side->first), &facts);
+    int r = query_pointer(gpu, address_of(side->first), &facts);
 
     if (r == 0 && facts.type != 0)
         r = find_end(gpu, side, &facts, &end);
@@ -172,7 +172,7 @@ static int find_out(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
     bool whole = end >= address_of(side->first) + side->bytes;
     bool host = facts.type == SL_CU_MEMORY_HOST && !facts.managed;
     if (facts.type == 0 || (host && !whole))
-        return look_on_host(gpu, side); /* memory that is pinned only in part counts as pageable */
+        return classify_host(gpu, side); /* memory that is pinned only in part counts as pageable */
     if (!whole)
         return sl_fail(SLUICE_E_INVALID,
                        "channel '%s': array '%.31s': it says %llu bytes at %p, but its memory ends "
@@ -180,54 +180,54 @@ static int find_out(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
                        gpu->copier->channel, side->name, (unsigned long long)side->bytes, side->first,
                        (unsigned long long)(end - address_of(side->first)));
     if (host)
-        side->place = SL_PLACE_PINNED;
+        side->memory = SL_MEMORY_PINNED;
     else
-        r = look_on_gpu(gpu, side, &facts);
-    /* The ID says nothing of the pieces behind the first one: those are looked at each time. */
-    bool one = !facts.size || facts.start + facts.size >= address_of(side->first) + side->bytes;
-    if (!one)
+        r = classify_gpu(gpu, side, &facts);
+    /* The ID says nothing of the pieces behind the first single: those are looked at each time. */
+    bool single = !facts.size || facts.start + facts.size >= address_of(side->first) + side->bytes;
+    if (!single)
         side->buffer = 0;
     else if (r == 0 && facts.buffer)
         remember(gpu, side, facts.buffer);
     return r;
 }
 
-/* The known place, or determines it now. */
-static int place(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
+/* The known resolve_side, or determines it now. */
+static int resolve_side(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
 {
-    struct sl_known *known = find(gpu, side);
+    struct sl_pointer_info *known = find_known(gpu, side);
 
     if (!known || known->buffer != side->buffer || side->bytes > known->bytes)
-        return find_out(gpu, side);
-    side->place = known->place;
+        return classify_side(gpu, side);
+    side->memory = known->memory;
     side->context = known->context;
     return 0;
 }
 
-int sl_copy_look(const struct sl_copy_job *job, struct sl_copy_side *side)
+int sl_copy_classify(const struct sl_copy_job *job, struct sl_copy_side *side)
 {
     struct sl_copy_gpu *gpu = job->copier->state;
-    bool alone = job->way == SL_COPY_SEND; /* only one thread at a time sends */
+    bool exclusive = job->way == SL_COPY_SEND; /* only single thread at a time sends */
     unsigned long long buffer;
 
-    side->place = SL_PLACE_PAGEABLE;
+    side->memory = SL_MEMORY_PAGEABLE;
     side->context = NULL;
     side->buffer = 0;
     if (side->bytes == 0)
         return 0; /* nothing to copy */
-    int r = ask_buffer(gpu, address_of(side->first), &buffer);
+    int r = query_buffer_id(gpu, address_of(side->first), &buffer);
     if (r != 0)
         return r;
     side->buffer = buffer;
-    if (!alone)
+    if (!exclusive)
         sl_mutex_lock(&gpu->known_lock);
-    r = place(gpu, side);
-    if (!alone)
+    r = resolve_side(gpu, side);
+    if (!exclusive)
         sl_mutex_unlock(&gpu->known_lock);
     return r;
 }
 
-void sl_copy_forget(struct sl_copy_gpu *gpu)
+void sl_copy_forget_pointers(struct sl_copy_gpu *gpu)
 {
     for (int i = 0; i < SL_PEERS; i++)
         sl_cuda_context_close(gpu->peers[i]);

@@ -6,29 +6,29 @@
 #include "copy/cuda.h"
 #include "util/result.h"
 
-#define LARGEST_PITCH INT32_MAX
-#define MOST_COPIES   16384 /* driver calls for one part */
-#define FINE          64    /* bytes of a run below which a copy engine is very slow in host memory */
+#define MAX_PITCH INT32_MAX
+#define MAX_COPIES   16384 /* driver calls for one part */
+#define MIN_RUN          64    /* bytes of a run below which a copy engine is very slow in host memory */
 
 static struct sl_cu_stream *stream_of(const struct sl_copy_job *job)
 {
     return (struct sl_cu_stream *)((const struct sl_stream *)job->state)->native;
 }
 
-int sl_copy_place(struct sl_copy_job *job, struct sl_cu_stream **place)
+int sl_copy_target_stream(struct sl_copy_job *job, struct sl_cu_stream **target)
 {
     const struct sl_stream *stream = job->state;
     struct sl_copy_gpu *gpu = job->copier->state;
     enum sl_cuda_capture state;
-    bool asked = job->asked;
+    bool asked = job->capture_checked;
 
-    job->asked = false;
-    *place = stream_of(job);
+    job->capture_checked = false;
+    *target = stream_of(job);
     if (stream == gpu->own || asked)
         return 0;
-    if (*place == NULL || *place == SL_CU_LEGACY)
-        return sl_cuda_beside(gpu->context, place);
-    int r = sl_cuda_capture(gpu->context, *place, &state, NULL);
+    if (*target == NULL || *target == SL_CU_LEGACY)
+        return sl_cuda_beside(gpu->context, target);
+    int r = sl_cuda_capture(gpu->context, *target, &state, NULL);
     if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
         r = sl_fail(SLUICE_E_CAPTURING,
                     "channel '%s': the stream is capturing a graph, and copies of frames do not belong "
@@ -41,7 +41,7 @@ int sl_copy_place(struct sl_copy_job *job, struct sl_cu_stream **place)
 
 /* The driver call that prepares access to another GPU's memory is made in the relaxed mode. */
 static int copy_peer(struct sl_copy_job *job, const struct sl_copy_side *side, char *to,
-                     const char *from, uint64_t bytes, struct sl_cu_stream *place)
+                     const char *from, uint64_t bytes, struct sl_cu_stream *target)
 {
     struct sl_copy_gpu *gpu = job->copier->state;
     struct sl_cu_context *ours = gpu->context->handle, *theirs = side->context;
@@ -52,7 +52,7 @@ static int copy_peer(struct sl_copy_job *job, const struct sl_copy_side *side, c
     if (r != 0)
         return r;
     r = sl_cu(gpu->context, MemcpyPeerAsync, (uintptr_t)to, send ? ours : theirs,
-              (uintptr_t)from, send ? theirs : ours, (size_t)bytes, place);
+              (uintptr_t)from, send ? theirs : ours, (size_t)bytes, target);
     sl_cuda_leave(&scope);
     return r;
 }
@@ -61,14 +61,14 @@ int sl_copy_queue_run(struct sl_copy_job *job, const struct sl_copy_side *side, 
                       const char *from, uint64_t bytes)
 {
     struct sl_copy_gpu *gpu = job->copier->state;
-    struct sl_cu_stream *place;
-    int r = sl_copy_place(job, &place);
+    struct sl_cu_stream *target;
+    int r = sl_copy_target_stream(job, &target);
 
     if (r != 0)
         return r;
-    if (side->place == SL_PLACE_PEER)
-        return copy_peer(job, side, to, from, bytes, place);
-    return sl_cu(gpu->context, MemcpyAsync, (uintptr_t)to, (uintptr_t)from, (size_t)bytes, place);
+    if (side->memory == SL_MEMORY_PEER)
+        return copy_peer(job, side, to, from, bytes, target);
+    return sl_cu(gpu->context, MemcpyAsync, (uintptr_t)to, (uintptr_t)from, (size_t)bytes, target);
 }
 
 static int copy_rows(struct sl_copy_job *job, char *to, const char *from, uint64_t bytes,
@@ -85,23 +85,23 @@ static int copy_rows(struct sl_copy_job *job, char *to, const char *from, uint64
         .width = (size_t)bytes,
         .height = (size_t)rows->count,
     };
-    struct sl_cu_stream *place;
-    int r = sl_copy_place(job, &place);
+    struct sl_cu_stream *target;
+    int r = sl_copy_target_stream(job, &target);
 
-    return r == 0 ? sl_cu(gpu->context, Memcpy2DAsync, &copy, place) : r;
+    return r == 0 ? sl_cu(gpu->context, Memcpy2DAsync, &copy, target) : r;
 }
 
 /* ---- many ---- */
 
 static bool is_pitch(int64_t stride, uint64_t run)
 {
-    return stride >= 0 && (uint64_t)stride >= run && stride <= LARGEST_PITCH;
+    return stride >= 0 && (uint64_t)stride >= run && stride <= MAX_PITCH;
 }
 
 /* Do the innermost steps form rows that one 2D copy can handle? */
 static bool has_rows(const struct sl_copy_side *side, const struct sl_copy_part *part)
 {
-    return part->depth > 0 && side->place != SL_PLACE_PEER &&
+    return part->depth > 0 && side->memory != SL_MEMORY_PEER &&
            is_pitch(part->steps[0].to, part->run) && is_pitch(part->steps[0].from, part->run);
 }
 
@@ -129,16 +129,16 @@ static uint64_t count_copies(const struct sl_copy_side *side, const struct sl_co
     return copies;
 }
 
-bool sl_copy_is_one(const struct sl_copy_side *side, const struct sl_copy_part *part)
+bool sl_copy_is_single(const struct sl_copy_side *side, const struct sl_copy_part *part)
 {
     return sl_part_bytes(part) > 0 && count_copies(side, part) == 1;
 }
 
-bool sl_copy_is_fine(const struct sl_copy_part *part)
+bool sl_copy_is_scattered(const struct sl_copy_part *part)
 {
-    static const struct sl_copy_side host = { .place = SL_PLACE_PINNED };
+    static const struct sl_copy_side host = { .memory = SL_MEMORY_PINNED };
 
-    return part->depth > 0 && (part->run < FINE || count_copies(&host, part) > MOST_COPIES);
+    return part->depth > 0 && (part->run < MIN_RUN || count_copies(&host, part) > MAX_COPIES);
 }
 
 int sl_copy_queue_part(struct sl_copy_job *job, const struct sl_copy_side *side,
@@ -148,10 +148,10 @@ int sl_copy_queue_part(struct sl_copy_job *job, const struct sl_copy_side *side,
 
     if (sl_part_bytes(part) == 0)
         return 0;
-    if (copies > MOST_COPIES)
+    if (copies > MAX_COPIES)
         return sl_fail(SLUICE_E_UNSUPPORTED,
                        "channel '%s': array '%.31s' lies in so many pieces that the GPU would need %llu "
                        "copies for it, %d are the most; lay it out in rows first",
-                       job->copier->channel, side->name, (unsigned long long)copies, MOST_COPIES);
+                       job->copier->channel, side->name, (unsigned long long)copies, MAX_COPIES);
     return copy_steps(job, side, part, part->depth, part->to, part->from);
 }

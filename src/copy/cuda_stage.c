@@ -8,7 +8,7 @@
 #include "copy/cuda.h"
 #include "util/result.h"
 
-#define STAGE_SPIN (140 * INT64_C(1000)) /* filling or emptying a stage takes less */
+#define STAGE_SPIN_NS (140 * INT64_C(1000)) /* filling or emptying a stage takes less */
 
 struct staging {
     struct sl_copy_job *job;
@@ -16,7 +16,7 @@ struct staging {
 };
 
 /* The stage as the program's side of a copy between stage and slot. */
-static const struct sl_copy_side stage_side = { .name = "", .place = SL_PLACE_PINNED };
+static const struct sl_copy_side stage_side = { .name = "", .memory = SL_MEMORY_PINNED };
 
 static int make_stages(struct sl_copy_gpu *gpu)
 {
@@ -53,63 +53,63 @@ void sl_copy_stages_free(struct sl_copy_gpu *gpu)
 
 /* ---- one stage ---- */
 
-/* Queues the copy between stage and slot, and the mark that tells when the stage is free again. */
-static int queue(struct staging *staging, struct sl_stage *stage, const struct sl_copy_part *part)
+/* Queues the copy between stage and slot, and the fence that tells when the stage is free again. */
+static int queue_stage(struct staging *staging, struct sl_stage *stage, const struct sl_copy_part *part)
 {
     struct sl_copy_gpu *gpu = staging->gpu;
     struct sl_cuda_scope scope;
-    struct sl_cu_stream *place;
-    struct sl_mark mark;
+    struct sl_cu_stream *target;
+    struct sl_fence fence;
 
-    int r = sl_copy_place(staging->job, &place); /* which captures? then nothing is queued that the stage must be kept for */
-    if (r != 0 || (r = sl_desk_issue(gpu->desk, &mark)) != 0)
+    int r = sl_copy_target_stream(staging->job, &target); /* which captures? then nothing is queued that the stage must be kept for */
+    if (r != 0 || (r = sl_fence_pool_issue(gpu->fences, &fence)) != 0)
         return r;
-    staging->job->touched = true;
+    staging->job->uses_slot = true;
     r = sl_cuda_enter(gpu->context, SL_CUDA_RELAXED, &scope);
     if (r == 0) {
         r = sl_copy_queue_part(staging->job, &stage_side, part);
         sl_cuda_leave(&scope);
     }
     /* Also if queueing failed, as a part of the copy may be queued. */
-    int raised = sl_copy_raise(staging->job, &mark, SL_COPY_PATIENCE);
-    stage->mark = mark;
-    if (raised != 0) { /* it can never be known to be free, so it is leaked; the next one is nobody's yet */
+    int signalled = sl_copy_signal_fence(staging->job, &fence, SL_COPY_TIMEOUT);
+    stage->fence = fence;
+    if (signalled != 0) { /* it can never be known to be free, so it is leaked; the next one is nobody's yet */
         stage->memory = NULL;
-        stage->mark.value = 0;
+        stage->fence.value = 0;
     }
-    return r == 0 || raised == SLUICE_TIMEOUT ? raised : r;
+    return r == 0 || signalled == SLUICE_TIMEOUT ? signalled : r;
 }
 
 /* Waits until the GPU is done with the stage, and copies received data out. */
-static int empty(struct sl_copy_gpu *gpu, struct sl_stage *stage)
+static int empty_stage(struct sl_copy_gpu *gpu, struct sl_stage *stage)
 {
-    int r = stage->mark.value ? sl_copy_wait(gpu, &stage->mark, STAGE_SPIN) : 0;
+    int r = stage->fence.value ? sl_copy_wait(gpu, &stage->fence, STAGE_SPIN_NS) : 0;
 
     if (r == SLUICE_TIMEOUT)
         return r; /* still in use */
-    stage->mark.value = 0;
+    stage->fence.value = 0;
     if (r == 0 && stage->full)
         sl_part_run(&stage->out);
     stage->full = false;
     return r;
 }
 
-static int piece(void *user, const struct sl_copy_part *part)
+static int copy_piece(void *user, const struct sl_copy_part *part)
 {
     struct staging *staging = user;
     struct sl_copy_gpu *gpu = staging->gpu;
     struct sl_stage *stage = &gpu->stages[gpu->next_stage++ % SL_STAGES];
     struct sl_copy_part in;
 
-    int r = empty(gpu, stage);
+    int r = empty_stage(gpu, stage);
     if (r != 0)
         return r;
     sl_part_halve(part, stage->memory, &in, &stage->out);
     if (staging->job->way == SL_COPY_SEND) {
         sl_part_run(&in);
-        return queue(staging, stage, &stage->out);
+        return queue_stage(staging, stage, &stage->out);
     }
-    r = queue(staging, stage, &in);
+    r = queue_stage(staging, stage, &in);
     stage->full = r == 0;
     return r;
 }
@@ -117,28 +117,28 @@ static int piece(void *user, const struct sl_copy_part *part)
 /* ---- all of it ---- */
 
 /* Work on the program's stream may still be writing the memory that the CPU reads here. */
-static int catch_up(struct sl_copy_job *job, struct sl_copy_gpu *gpu)
+static int wait_for_source(struct sl_copy_job *job, struct sl_copy_gpu *gpu)
 {
-    struct sl_mark mark;
+    struct sl_fence fence;
 
     if (job->way != SL_COPY_SEND || job->stream.id == gpu->stream.id)
         return 0;
-    int r = sl_desk_issue(gpu->desk, &mark);
+    int r = sl_fence_pool_issue(gpu->fences, &fence);
     if (r == 0)
-        r = sl_copy_raise(job, &mark, 0);
-    return r == 0 ? sl_copy_wait(gpu, &mark, 0) : r;
+        r = sl_copy_signal_fence(job, &fence, 0);
+    return r == 0 ? sl_copy_wait(gpu, &fence, 0) : r;
 }
 
 /* In order of age. After a failure nothing more is written to the program's memory, and what the GPU still reads is waited for. */
-static int drain(struct sl_copy_gpu *gpu, int r)
+static int drain_stages(struct sl_copy_gpu *gpu, int r)
 {
     for (int i = 0; i < SL_STAGES; i++) {
         struct sl_stage *stage = &gpu->stages[gpu->next_stage++ % SL_STAGES];
         bool full = stage->full;
         stage->full = full && r == 0;
-        int ended = full && r != SLUICE_TIMEOUT ? empty(gpu, stage) : 0;
-        if (r == 0 || ended == SLUICE_TIMEOUT)
-            r = ended;
+        int drained = full && r != SLUICE_TIMEOUT ? empty_stage(gpu, stage) : 0;
+        if (r == 0 || drained == SLUICE_TIMEOUT)
+            r = drained;
         stage->full = false;
     }
     return r;
@@ -150,14 +150,14 @@ int sl_copy_staged(struct sl_copy_job *job, const struct sl_copy_side *side,
     struct staging staging = { job, job->copier->state };
 
     (void)side;
-    int r = catch_up(job, staging.gpu);
+    int r = wait_for_source(job, staging.gpu);
     if (r != 0)
         return r;
     sl_mutex_lock(&staging.gpu->stage_lock);
     r = make_stages(staging.gpu);
     for (int i = 0; i < copy->count && r == 0; i++)
-        r = sl_part_each(&copy->parts[i], SL_STAGE_BYTES, piece, &staging);
-    r = drain(staging.gpu, r);
+        r = sl_part_each(&copy->parts[i], SL_STAGE_BYTES, copy_piece, &staging);
+    r = drain_stages(staging.gpu, r);
     sl_mutex_unlock(&staging.gpu->stage_lock);
     return r;
 }

@@ -81,10 +81,10 @@ static int host_queue(struct sl_copy_job *job, uint32_t side, const struct sl_co
     return 0;
 }
 
-static void host_ticket(struct sl_copy_job *job, const struct sl_mark *told, struct sluice_ticket *ticket)
+static void host_ticket(struct sl_copy_job *job, const struct sl_fence *existing, struct sluice_ticket *ticket)
 {
     (void)job;
-    (void)told;
+    (void)existing;
     ticket->id = SL_TICKET_DONE;
 }
 
@@ -101,7 +101,7 @@ static void host_end(struct sl_copy_job *job)
 
 const struct sl_copy_ops sl_copy_host = {
     .kind = "host",
-    .looks = true,
+    .needs_sides = true,
     .open = host_open,
     .close = host_close,
     .begin = host_begin,
@@ -113,13 +113,13 @@ const struct sl_copy_ops sl_copy_host = {
 
 /* ---- between arrays of the program's own ---- */
 
-static int check_reach(const struct sluice_array *array, const char *role)
+static int check_host_access(const struct sluice_array *array, const char *role)
 {
     const void *first;
     uint64_t bytes;
     int r = sl_array_span(array, &first, &bytes);
 
-    if (r != SLUICE_OK || sl_copy_reachable(first, bytes))
+    if (r != SLUICE_OK || sl_copy_host_accessible(first, bytes))
         return r;
     return sl_fail(SLUICE_E_INVALID,
                    "array '%.31s', to copy %s: the CPU cannot access the %" PRIu64
@@ -133,8 +133,8 @@ int sl_array_copy(const struct sluice_array *to, const struct sluice_array *from
     struct sl_copy copy;
     int r = sl_array_plan(to, from, &copy);
 
-    if (r == SLUICE_OK && copy.count > 0 && (r = check_reach(to, "into")) == SLUICE_OK)
-        r = check_reach(from, "from");
+    if (r == SLUICE_OK && copy.count > 0 && (r = check_host_access(to, "into")) == SLUICE_OK)
+        r = check_host_access(from, "from");
     for (int i = 0; i < copy.count && r == SLUICE_OK; i++)
         sl_part_run(&copy.parts[i]);
     return r;

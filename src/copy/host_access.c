@@ -8,7 +8,7 @@
 
 #define LEAST_PAGE 4096
 
-bool sl_copy_reachable(const void *first, uint64_t bytes)
+bool sl_copy_host_accessible(const void *first, uint64_t bytes)
 {
     if (bytes == 0 || !sl_cuda_present())
         return true; /* without a driver no GPU's memory has an address here */
@@ -24,7 +24,7 @@ int sl_copy_check_sides(const struct sl_copy_job *job)
 
     for (uint32_t i = 0; i < job->count; i++) {
         const struct sl_copy_side *side = &job->sides[i];
-        if (!sl_copy_reachable(side->first, side->bytes))
+        if (!sl_copy_host_accessible(side->first, side->bytes))
             return sl_fail(SLUICE_E_INVALID,
                            "channel '%s': array '%.31s': the CPU cannot access the %llu bytes at %p: they are a GPU's, or were "
                            "freed, and this channel's frames are in host memory; %s",

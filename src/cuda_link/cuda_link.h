@@ -37,8 +37,8 @@ struct sl_cipd_slot {
     struct sl_cuda_block *block;
     struct sl_cuda_signal *signal; /* NULL: frames in it are finished when they are published */
     uint64_t address;
-    struct sl_copy_fence fence;    /* writer only */
-    uint32_t frame;                /* writer only: the published frame that the fence is for; 0: none */
+    struct sl_copy_event last_work;    /* writer only */
+    uint32_t frame;                /* writer only: the published frame that the last_work is for; 0: none */
     sl_word frames, wait_ns;       /* for observers, relaxed */
 };
 

@@ -204,7 +204,7 @@ static int record(struct sl_cipd_writer *writer, struct sl_copy_job *job)
     int r;
 
     SL_STAGE_BEGIN(SIGNAL);
-    r = sl_copy_record(job, &slot->fence);
+    r = sl_copy_record(job, &slot->last_work);
     SL_STAGE_END(SIGNAL);
     if (r != 0 || !writer->params.block)
         return r;
@@ -220,7 +220,7 @@ static int record(struct sl_cipd_writer *writer, struct sl_copy_job *job)
 /* For a frame that was written in place. */
 static int begin_job(struct sl_cipd_writer *writer, struct sluice_stream stream, struct sl_copy_job *job)
 {
-    job->wanted = false;
+    job->needs_fence = false;
     job->prompt = true;
     return sl_arrays_begin(&writer->copier, SL_COPY_SEND, NULL, 0, stream, job);
 }
@@ -265,7 +265,7 @@ int sl_cipd_cancel(struct sluice_writer *base, struct sluice_frame *frame, struc
     if (stream.id != SLUICE_ON_CPU.id && sl_cuda_alive(writer->context) == 0) {
         if ((r = begin_job(writer, stream, &job)) != 0)
             return r;
-        r = sl_copy_record(&job, &next_slot(writer, &number)->fence);
+        r = sl_copy_record(&job, &next_slot(writer, &number)->last_work);
         sl_copy_end(&job);
         if (r != 0)
             return r;
@@ -310,7 +310,7 @@ static int copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const st
     struct sl_copy what;
     int r;
 
-    if (writer->params.strict_device && !sl_copy_near(job))
+    if (writer->params.strict_device && !sl_copy_is_local(job))
         return sl_fail(SLUICE_E_WRONG_DEVICE,
                        "channel 'cipd:%s': the array does not lie on \"%s\", and strict_device allows no other", writer->base.name,
                        writer->device);
@@ -318,7 +318,7 @@ static int copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const st
     bool planned = again || (known && sl_send_cache_plan(&writer->send_cache, array, address, job, &what));
     if (!planned && (r = plan(writer, job, array, &what)) != 0)
         return r;
-    if ((r = sl_copy_follow(job, &slot->fence)) != 0)
+    if ((r = sl_copy_wait_for(job, &slot->last_work)) != 0)
         return r;
     slot->frame = 0;
     sl_cipd_produce_write(&writer->producer);
@@ -332,7 +332,7 @@ static int take_back(struct sl_cipd_writer *writer, struct sl_copy_job *job, int
     char why[640];
 
     snprintf(why, sizeof why, "%s", sl_last_error());
-    job->queued = job->touched; /* what comes by way of stages uses the slot alone, and is waited for here, too */
+    job->uses_source = job->uses_slot; /* what comes by way of stages uses the slot alone, and is waited for here, too */
     if (sl_copy_finish(job) != 0)
         writer->spoilt = true;
     return failed(writer, sl_fail_text(result, why));

@@ -42,7 +42,7 @@ static int look(struct sl_cipd_writer *writer, const struct sl_cipd_slot *none)
 
     for (uint32_t i = 1; i <= frames && r == SLUICE_NOT_READY; i++) {
         const struct sl_cipd_slot *slot = slot_before(writer, i);
-        r = sl_cuda_event_look(writer->context, slot->fence.event);
+        r = sl_cuda_event_look(writer->context, slot->last_work.event);
         if (r == 0)
             writer->finished = slot->frame;
     }
@@ -83,13 +83,13 @@ static bool is_behind(const struct sl_cipd_writer *writer, uint32_t finished)
 {
     const struct sl_cipd_slot *slot = slot_before(writer, 0);
 
-    if (slot->fence.stream == 0)
+    if (slot->last_work.stream == 0)
         return true;
     if (slot->frame == 0 || finished == 0)
         return false;
     for (uint32_t i = 1; i <= kept(writer); i++)
         if (slot_before(writer, i)->frame == finished)
-            return slot_before(writer, i)->fence.stream == slot->fence.stream;
+            return slot_before(writer, i)->last_work.stream == slot->last_work.stream;
     return false;
 }
 

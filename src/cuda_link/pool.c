@@ -69,7 +69,7 @@ static int make_signal(struct sl_cipd_pool *pool, struct sl_cipd_slot *slot, str
     if (r != 0)
         return r;
     memcpy(handles->event, &handle, sizeof handles->event);
-    slot->fence.event = sl_cuda_signal_event(slot->signal);
+    slot->last_work.event = sl_cuda_signal_event(slot->signal);
     return 0;
 }
 

@@ -34,13 +34,13 @@ int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_look *look, const struc
 /* Has the GPU done all work queued for the slot? */
 static int query_slot(struct sl_cipd_writer *writer, const struct sl_cipd_slot *slot)
 {
-    return sl_cuda_event_look(writer->context, slot->fence.event);
+    return sl_cuda_event_look(writer->context, slot->last_work.event);
 }
 
 int sl_cipd_await_slot(struct sl_cipd_writer *writer, struct sl_cipd_slot *slot, int64_t timeout_ns)
 {
     int64_t waited_ns = 0;
-    int r = slot->fence.stream == 0 ? 0 : sl_cipd_await(writer, query_slot, slot, timeout_ns, &waited_ns);
+    int r = slot->last_work.stream == 0 ? 0 : sl_cipd_await(writer, query_slot, slot, timeout_ns, &waited_ns);
 
     sl_store(&slot->wait_ns, (uint64_t)waited_ns, relaxed);
     return r;

@@ -19,7 +19,7 @@ static int begin_copying(struct sl_cipd_writer *writer)
 {
     writer->copier = (struct sl_copier){ .graph = writer->params.graph == SLUICE_CIPD_ON,
                                          .hurried = writer->params.priority != SLUICE_CIPD_OFF };
-    return sl_copier_open_so(&writer->copier, writer->device, writer->base.name);
+    return sl_copier_open_with(&writer->copier, writer->device, writer->base.name);
 }
 
 static int open_channel(struct sl_cipd_writer *writer, const struct sluice_format *format)

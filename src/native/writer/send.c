@@ -106,7 +106,7 @@ static int take_back(struct sl_writer *writer, struct sluice_frame *frame, struc
     if (r != 0)
         sl_log(SLUICE_LOG_WARN, "channel '%s': slot %u stays out of use: %s", writer->base.name, frame->slot,
                sl_last_error());
-    if (job->queued && !captures)
+    if (job->uses_source && !captures)
         (void)sl_copy_finish(job);
     else if (job->queued && !sl_deferred_cancel_wait(writer, frame->slot, CAPTURE_PATIENCE))
         sl_log(SLUICE_LOG_WARN, "channel '%s': a send failed, and copies that it had queued may still read its arrays: its stream "
@@ -124,7 +124,7 @@ static int send_copies(struct sl_writer *writer, struct sl_copy_job *job, struct
     if (r != 0)
         return r;
     if (!known || writer->took_long)
-        sl_copy_late(job);
+        sl_copy_recheck_capture(job);
     take_header(frame, header);
     SL_STAGE_BEGIN(SEND_COPY);
     r = fill(writer, frame, job, arrays, indices, known, &bytes);
@@ -169,9 +169,9 @@ static void give_ticket(struct sl_writer *writer, const struct sluice_frame *fra
                         struct sluice_ticket *ticket)
 {
     const struct sl_words *words = &writer->ring.words;
-    struct sl_mark told = { .word = &words->ready[frame->slot],
+    struct sl_fence told = { .word = &words->ready[frame->slot],
                             .value = frame->sequence,
-                            .holder = &words->slot_seq[frame->slot] };
+                            .slot_seq = &words->slot_seq[frame->slot] };
 
     sl_copy_ticket(job, sl_copy_launches(job) ? &told : NULL, ticket);
 }
@@ -189,12 +189,12 @@ int sl_native_send(struct sluice_writer *base, struct sluice_frame *header, cons
     if (header->meta_size > SLUICE_MAX_META || (header->meta_size > 0 && !header->meta))
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata%s, %d fit", writer->base.name, header->meta_size,
                        header->meta ? "" : " at NULL", SLUICE_MAX_META);
-    if (!sl_copy_reachable(header->meta, header->meta_size))
+    if (!sl_copy_host_accessible(header->meta, header->meta_size))
         return sl_fail(SLUICE_E_INVALID,
                        "channel '%s': the CPU cannot access the %u bytes of metadata at %p: they are a GPU's, or were freed; copy "
                        "them to host memory first",
                        writer->base.name, header->meta_size, header->meta);
-    job.wanted = false; /* see give_ticket */
+    job.needs_fence = false; /* see give_ticket */
     job.prompt = true;
     sl_begin_prefetch(writer);
     if ((!known && stream.id != SLUICE_ON_CPU.id &&
