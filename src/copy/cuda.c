@@ -297,7 +297,7 @@ static int record_event(struct sl_copy_job *job, struct sl_cu_event *event)
     int r = sl_copy_target_stream(job, &target);
 
     if (r == 0 && (r = sl_cu(gpu->context, EventRecord, event, target)) == 0)
-        sl_cuda_hand_over(gpu->context, target);
+        sl_cuda_flush(gpu->context, target);
     return r;
 }
 

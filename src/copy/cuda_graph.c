@@ -72,7 +72,7 @@ static void drop_entry(struct sl_copy_gpu *gpu, struct entry *entry)
 
 int sl_graphs_begin(struct sl_copy_gpu *gpu)
 {
-    if (sl_cuda_does_without(gpu->context, "graphs")) {
+    if (sl_cuda_is_disabled(gpu->context, "graphs")) {
         sl_log(SLUICE_LOG_INFO, "channel '%s': sends without graphs: SLUICE_WITHOUT has \"graphs\"", gpu->copier->channel);
         return 0;
     }
@@ -341,7 +341,7 @@ static int launch_entry(struct sl_copy_job *job, struct entry *entry, const stru
     if (r == 0)
         r = sl_cu(gpu->context, GraphLaunch, entry->exec, target);
     if (r == 0 && entry->work.words)
-        sl_cuda_hand_over(gpu->context, target);
+        sl_cuda_flush(gpu->context, target);
     return r == 0 ? 0 : disable_graphs(gpu);
 }
 

@@ -27,7 +27,7 @@ int sl_copy_target_stream(struct sl_copy_job *job, struct sl_cu_stream **target)
     if (stream == gpu->own || asked)
         return 0;
     if (*target == NULL || *target == SL_CU_LEGACY)
-        return sl_cuda_beside(gpu->context, target);
+        return sl_cuda_aux_stream(gpu->context, target);
     int r = sl_cuda_capture(gpu->context, *target, &state, NULL);
     if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
         r = sl_fail(SLUICE_E_CAPTURING,

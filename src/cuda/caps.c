@@ -22,13 +22,13 @@ static const struct {
     { "graphs", { 0, 0 } }, /* a feature of the driver (copy/cuda_graph.c) that it always has */
     { "prompt", { 0, 0 } }, /* a behaviour of the driver (wddm_flush.c): it submits work at once */
 };
-#define SWITCHES (sizeof switches / sizeof *switches)
+#define SWITCH_COUNT (sizeof switches / sizeof *switches)
 
-static int read_word(const char *word, size_t length, unsigned *without)
+static int read_word(const char *word, size_t length, unsigned *disabled)
 {
-    for (size_t i = 0; i < SWITCHES; i++) {
+    for (size_t i = 0; i < SWITCH_COUNT; i++) {
         if (strlen(switches[i].word) == length && strncmp(switches[i].word, word, length) == 0) {
-            *without |= 1u << i;
+            *disabled |= 1u << i;
             return 0;
         }
     }
@@ -38,16 +38,16 @@ static int read_word(const char *word, size_t length, unsigned *without)
                    (int)(length < 40 ? length : 40), word);
 }
 
-int sl_cuda_read_without(unsigned *without)
+int sl_cuda_read_disabled(unsigned *disabled)
 {
     const char *word = getenv("SLUICE_WITHOUT");
     int r = 0;
 
-    *without = 0;
+    *disabled = 0;
     while (r == 0 && word && *word) {
         size_t length = strcspn(word, ",");
         if (length)
-            r = read_word(word, length, without);
+            r = read_word(word, length, disabled);
         word += length + (word[length] == ',');
     }
     return r;
@@ -60,10 +60,10 @@ bool sl_cuda_calls_block(void)
     return text && *text && strcmp(text, "0") != 0;
 }
 
-bool sl_cuda_does_without(const struct sl_cuda_context *context, const char *word)
+bool sl_cuda_is_disabled(const struct sl_cuda_context *context, const char *word)
 {
-    for (size_t i = 0; i < SWITCHES; i++)
-        if (context->without & 1u << i && strcmp(switches[i].word, word) == 0)
+    for (size_t i = 0; i < SWITCH_COUNT; i++)
+        if (context->disabled & 1u << i && strcmp(switches[i].word, word) == 0)
             return true;
     return false;
 }
@@ -71,14 +71,14 @@ bool sl_cuda_does_without(const struct sl_cuda_context *context, const char *wor
 /* The word that switched it off; NULL if none did. */
 static const char *switched_off(const struct sl_cuda_context *context, enum sl_cu_attribute attribute)
 {
-    for (size_t i = 0; i < SWITCHES; i++)
-        if (context->without & 1u << i &&
+    for (size_t i = 0; i < SWITCH_COUNT; i++)
+        if (context->disabled & 1u << i &&
             (switches[i].attributes[0] == attribute || switches[i].attributes[1] == attribute))
             return switches[i].word;
     return NULL;
 }
 
-int sl_cuda_able(struct sl_cuda_context *context, enum sl_cu_attribute attribute, const char *what)
+int sl_cuda_check_cap(struct sl_cuda_context *context, enum sl_cu_attribute attribute, const char *what)
 {
     const char *word = switched_off(context, attribute);
     int value = 0;

@@ -18,7 +18,7 @@ int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream
     if (id)
         *id = 0;
     if (code == SL_CU_CAPTURE_IMPLICIT) {
-        *state = SL_CUDA_CAPTURE_SHUT;
+        *state = SL_CUDA_CAPTURE_BLOCKED;
         return 0;
     }
     if (code == SL_CU_CAPTURE_UNSUPPORTED || code == SL_CU_CAPTURE_INVALIDATED) {
@@ -26,7 +26,7 @@ int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream
         return 0;
     }
     if (code != SL_CU_OK)
-        return sl_cuda_said(context, code, "cuStreamIsCapturing");
+        return sl_cuda_check(context, code, "cuStreamIsCapturing");
     *state = status == SL_CU_CAPTURE_STATUS_NONE     ? SL_CUDA_CAPTURE_NONE
              : status == SL_CU_CAPTURE_STATUS_ACTIVE ? SL_CUDA_CAPTURE_ACTIVE
                                                      : SL_CUDA_CAPTURE_BROKEN;
@@ -41,64 +41,64 @@ static struct {
     unsigned long long life; /* ID of the context that the stream belongs to */
     struct sl_cu_stream *stream;
     unsigned users;
-} besides[64];
-static pthread_mutex_t besides_lock = PTHREAD_MUTEX_INITIALIZER;
+} aux_streams[64];
+static pthread_mutex_t aux_streams_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Called with the lock held. */
-static int join_beside(struct sl_cuda_context *context, size_t at)
+static int join_aux_stream(struct sl_cuda_context *context, size_t at)
 {
     int r = 0;
 
-    if (besides[at].life != context->id) { /* the old stream was destroyed with its context */
-        besides[at].life = context->id;
-        besides[at].stream = NULL;
-        besides[at].users = 0;
+    if (aux_streams[at].life != context->id) { /* the old stream was destroyed with its context */
+        aux_streams[at].life = context->id;
+        aux_streams[at].stream = NULL;
+        aux_streams[at].users = 0;
     }
-    if (!besides[at].stream)
-        r = sl_cu(context, StreamCreateWithPriority, &besides[at].stream, 0, 0);
+    if (!aux_streams[at].stream)
+        r = sl_cu(context, StreamCreateWithPriority, &aux_streams[at].stream, 0, 0);
     if (r == 0) {
-        besides[at].users++;
-        sl_store(&context->beside, besides[at].stream, release);
+        aux_streams[at].users++;
+        sl_store(&context->aux_stream, aux_streams[at].stream, release);
     } else {
-        besides[at].stream = NULL;
+        aux_streams[at].stream = NULL;
     }
     return r;
 }
 
-int sl_cuda_beside(struct sl_cuda_context *context, struct sl_cu_stream **stream)
+int sl_cuda_aux_stream(struct sl_cuda_context *context, struct sl_cu_stream **stream)
 {
-    size_t at = (size_t)context->device % (sizeof besides / sizeof *besides);
+    size_t at = (size_t)context->device % (sizeof aux_streams / sizeof *aux_streams);
     struct sl_cuda_scope scope;
 
-    *stream = sl_load(&context->beside, acquire);
+    *stream = sl_load(&context->aux_stream, acquire);
     if (*stream)
         return 0;
     int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
     if (r != 0)
         return r;
-    pthread_mutex_lock(&besides_lock);
-    r = sl_load(&context->beside, relaxed) ? 0 : join_beside(context, at);
-    *stream = sl_load(&context->beside, relaxed);
-    pthread_mutex_unlock(&besides_lock);
+    pthread_mutex_lock(&aux_streams_lock);
+    r = sl_load(&context->aux_stream, relaxed) ? 0 : join_aux_stream(context, at);
+    *stream = sl_load(&context->aux_stream, relaxed);
+    pthread_mutex_unlock(&aux_streams_lock);
     sl_cuda_leave(&scope);
     return r;
 }
 
 /* Work that is queued on it still runs. */
-void sl_cuda_leave_beside(struct sl_cuda_context *context)
+void sl_cuda_aux_stream_release(struct sl_cuda_context *context)
 {
-    size_t at = (size_t)context->device % (sizeof besides / sizeof *besides);
+    size_t at = (size_t)context->device % (sizeof aux_streams / sizeof *aux_streams);
     struct sl_cu_stream *last = NULL;
     struct sl_cuda_scope scope;
 
-    if (!sl_load(&context->beside, relaxed))
+    if (!sl_load(&context->aux_stream, relaxed))
         return;
-    pthread_mutex_lock(&besides_lock);
-    if (besides[at].life == context->id && --besides[at].users == 0) {
-        last = besides[at].stream;
-        besides[at].stream = NULL;
+    pthread_mutex_lock(&aux_streams_lock);
+    if (aux_streams[at].life == context->id && --aux_streams[at].users == 0) {
+        last = aux_streams[at].stream;
+        aux_streams[at].stream = NULL;
     }
-    pthread_mutex_unlock(&besides_lock);
+    pthread_mutex_unlock(&aux_streams_lock);
     if (!last || sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
         return; /* still in use elsewhere, or destroyed with the context */
     sl_cuda.StreamDestroy(last);

@@ -20,7 +20,7 @@ void sl_cuda_uuid_text(const unsigned char *uuid, char text[SL_CUDA_UUID_TEXT])
         at += sprintf(at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
 }
 
-static int digit(char c)
+static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -37,7 +37,7 @@ static bool read_uuid(const char *text, unsigned char *uuid)
     if (strncmp(text, "GPU-", 4) == 0 || strncmp(text, "MIG-", 4) == 0)
         text += 4;
     for (; *text; text++) {
-        int value = digit(*text);
+        int value = hex_digit(*text);
         if (*text == '-')
             continue;
         if (value < 0 || digits == 2 * SL_CUDA_UUID)
@@ -49,7 +49,7 @@ static bool read_uuid(const char *text, unsigned char *uuid)
 }
 
 /* SLUICE_E_UNSUPPORTED, with the GPUs that this process does see in the message. */
-static int not_there(const char *name, int count)
+static int fail_no_gpu(const char *name, int count)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     char first[SL_CUDA_UUID_TEXT] = "?";
@@ -78,7 +78,7 @@ static int find_uuid(const char *name, const unsigned char *wanted, int count, i
         if (memcmp(uuid, wanted, sizeof uuid) == 0)
             return 0;
     }
-    return not_there(name, count);
+    return fail_no_gpu(name, count);
 }
 
 int sl_cuda_find(const char *name, int *device)
@@ -94,7 +94,7 @@ int sl_cuda_find(const char *name, int *device)
     if (digits > 0 && digits <= 3 && !which[digits]) {
         int ordinal = atoi(which);
         if (ordinal >= count)
-            return not_there(name, count);
+            return fail_no_gpu(name, count);
         return sl_cu(NULL, DeviceGet, device, ordinal);
     }
     if (read_uuid(which, uuid))
@@ -117,7 +117,7 @@ int sl_cuda_identify(const char *name, unsigned char uuid[SL_CUDA_UUID])
 /* ---- opening ---- */
 
 /* The context is also created and released in the relaxed mode, as that allocates and frees memory. */
-static int hold(struct sl_cuda_context *context)
+static int retain(struct sl_cuda_context *context)
 {
     int mode = SL_CU_CAPTURE_MODE_RELAXED;
     int r = sl_cu(context, ThreadExchangeStreamCaptureMode, &mode);
@@ -129,7 +129,7 @@ static int hold(struct sl_cuda_context *context)
 }
 
 /* Also for a lost context, and for one that was reset: our reference to it still counts. */
-static void let_go(struct sl_cuda_context *context)
+static void release(struct sl_cuda_context *context)
 {
     int mode = SL_CU_CAPTURE_MODE_RELAXED;
 
@@ -139,24 +139,24 @@ static void let_go(struct sl_cuda_context *context)
     sl_cuda.ThreadExchangeStreamCaptureMode(&mode);
 }
 
-static int look_up(struct sl_cuda_context *context)
+static int open_context(struct sl_cuda_context *context)
 {
     int same = 0;
     int r = sl_cu(context, DeviceGetUuid, context->uuid, context->device);
     if (r == 0)
         r = sl_cu(context, DeviceGetAttribute, &same, SL_CU_CAN_USE_HOST_POINTER, context->device);
     if (r == 0)
-        r = hold(context);
+        r = retain(context);
     if (r != 0)
         return r;
     context->same_addresses = same != 0;
     r = sl_cu(context, CtxGetId, context->handle, &context->id);
     if (r != 0)
-        let_go(context);
+        release(context);
     return r;
 }
 
-int sl_cuda_look(const char *name, struct sl_cuda_context *context)
+int sl_cuda_context_describe(const char *name, struct sl_cuda_context *context)
 {
     int device = 0;
     int r = sl_cuda_load();
@@ -166,7 +166,7 @@ int sl_cuda_look(const char *name, struct sl_cuda_context *context)
         return r;
     *context = (struct sl_cuda_context){ .device = device };
     snprintf(context->name, sizeof context->name, "%s", name);
-    return sl_cuda_read_without(&context->without);
+    return sl_cuda_read_disabled(&context->disabled);
 }
 
 int sl_cuda_context_open(const char *name, struct sl_cuda_context **out)
@@ -175,11 +175,11 @@ int sl_cuda_context_open(const char *name, struct sl_cuda_context **out)
     if (!context)
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory for device \"%s\" (%zu bytes)", name,
                        sizeof *context);
-    int r = sl_cuda_look(name, context);
+    int r = sl_cuda_context_describe(name, context);
     if (r == 0)
-        r = look_up(context);
+        r = open_context(context);
     if (r == 0)
-        context->gathers = sl_cuda_gathers(context);
+        context->batches_work = sl_cuda_batches_work(context);
     if (r != 0)
         free(context);
     else
@@ -188,13 +188,13 @@ int sl_cuda_context_open(const char *name, struct sl_cuda_context **out)
 }
 
 /* Work that is queued on it still runs. */
-static void end_copies(struct sl_cuda_context *context)
+static void destroy_copy_stream(struct sl_cuda_context *context)
 {
     struct sl_cuda_scope scope;
 
-    if (!context->copies || sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
+    if (!context->copy_stream || sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
         return; /* destroyed with the context */
-    sl_cuda.StreamDestroy(context->copies);
+    sl_cuda.StreamDestroy(context->copy_stream);
     sl_cuda_leave(&scope);
 }
 
@@ -202,8 +202,8 @@ void sl_cuda_context_close(struct sl_cuda_context *context)
 {
     if (!context)
         return;
-    sl_cuda_leave_beside(context);
-    end_copies(context);
-    let_go(context);
+    sl_cuda_aux_stream_release(context);
+    destroy_copy_stream(context);
+    release(context);
     free(context);
 }

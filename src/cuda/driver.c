@@ -30,7 +30,7 @@ const char *sl_cuda_library(void)
 }
 
 /* Data and function pointers have the same size on every system with dlsym. */
-static void **place(size_t i)
+static void **member_of(size_t i)
 {
     return (void **)((char *)&sl_cuda + functions[i].offset);
 }
@@ -45,7 +45,7 @@ int sl_cuda_bind(void *library, int version)
                 "the CUDA driver %s has no %s, though it says that it is for CUDA %d.%d; "
                 "install NVIDIA's driver anew",
                 sl_cuda_library(), functions[i].symbol, version / 1000, version % 1000 / 10);
-        *place(i) = found;
+        *member_of(i) = found;
     }
     return 0;
 }

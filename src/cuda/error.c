@@ -11,7 +11,7 @@
 static const struct meaning {
     int code, result;
     bool lost;
-    const char *mend;
+    const char *remedy;
 } meanings[] = {
     { SL_CU_INVALID_VALUE, SLUICE_E_DRIVER, false,
       "an argument that the driver does not take; a stream or pointer of another device?" },
@@ -39,12 +39,12 @@ static const struct meaning {
       "a link between GPUs failed; start the program again, and look at nvidia-smi nvlink -e" },
     { SL_CU_CONTAINED, SLUICE_E_DRIVER, true,
       "a kernel of this program used memory of another GPU that it may not, or the GPU is damaged, and this program was stopped "
-      "on it; mend the kernel, look at nvidia-smi -q, and start the program again" },
+      "on it; remedy the kernel, look at nvidia-smi -q, and start the program again" },
     { SL_CU_OPERATING_SYSTEM, SLUICE_E_DRIVER, false,
       "a system call of the driver failed; does the process lack descriptors or memory that it may lock, or its container rights?" },
     { SL_CU_ILLEGAL_ADDRESS, SLUICE_E_DRIVER, true,
       "a kernel of this program touched memory that is not there, or stored into a frame that it "
-      "may only read; the GPU's context is dead: mend the kernel and start the program again" },
+      "may only read; the GPU's context is dead: remedy the kernel and start the program again" },
     { SL_CU_LAUNCH_TIMEOUT, SLUICE_E_DRIVER, true,
       "a kernel ran longer than this GPU allows (it drives a display); make it shorter and start "
       "the program again" },
@@ -52,26 +52,26 @@ static const struct meaning {
       "the device's context is gone: something in this process has reset the GPU; open the device "
       "again" },
     { SL_CU_ASSERT, SLUICE_E_DRIVER, true,
-      "an assertion in a kernel of this program failed; mend it and start the program again" },
+      "an assertion in a kernel of this program failed; remedy it and start the program again" },
     { SL_CU_ALREADY_REGISTERED, SLUICE_E_DRIVER, false,
       "there was registered memory at this address that was unmapped without being unregistered; "
       "the address is of no use to this process any more" },
     { SL_CU_NOT_REGISTERED, SLUICE_E_DRIVER, false, "this memory was not registered" },
     { SL_CU_HARDWARE_STACK_ERROR, SLUICE_E_DRIVER, true,
-      "a kernel of this program overran its stack; mend it and start the program again" },
+      "a kernel of this program overran its stack; remedy it and start the program again" },
     { SL_CU_ILLEGAL_INSTRUCTION, SLUICE_E_DRIVER, true,
-      "a kernel of this program is broken; mend it and start the program again" },
+      "a kernel of this program is broken; remedy it and start the program again" },
     { SL_CU_MISALIGNED_ADDRESS, SLUICE_E_DRIVER, true,
-      "a kernel of this program used an address that is not aligned; mend it and start the program "
+      "a kernel of this program used an address that is not aligned; remedy it and start the program "
       "again" },
     { SL_CU_INVALID_ADDRESS_SPACE, SLUICE_E_DRIVER, true,
-      "a kernel of this program is broken; mend it and start the program again" },
+      "a kernel of this program is broken; remedy it and start the program again" },
     { SL_CU_INVALID_PC, SLUICE_E_DRIVER, true,
-      "a kernel of this program is broken; mend it and start the program again" },
+      "a kernel of this program is broken; remedy it and start the program again" },
     { SL_CU_LAUNCH_FAILED, SLUICE_E_DRIVER, true,
-      "a kernel of this program crashed; mend it and start the program again" },
+      "a kernel of this program crashed; remedy it and start the program again" },
     { SL_CU_TENSOR_MEMORY_LEAK, SLUICE_E_DRIVER, true,
-      "a kernel of this program ended without giving its tensor memory back; mend it and start the program again" },
+      "a kernel of this program ended without giving its tensor memory back; remedy it and start the program again" },
     { SL_CU_NOT_PERMITTED, SLUICE_E_PERMISSION, false, "the driver does not permit this" },
     { SL_CU_NOT_SUPPORTED, SLUICE_E_UNSUPPORTED, false, "this GPU or system cannot do it" },
     { SL_CU_SYSTEM_NOT_READY, SLUICE_E_UNSUPPORTED, false,
@@ -136,9 +136,9 @@ const char *sl_cuda_code_name(int code)
     return name;
 }
 
-const char *sl_cuda_code_mend(int code)
+const char *sl_cuda_code_remedy(int code)
 {
-    return meaning_of(code)->mend;
+    return meaning_of(code)->remedy;
 }
 
 /* ---- lost contexts ---- */
@@ -150,7 +150,7 @@ static struct {
     _Atomic int code;
 } ends[64];
 
-void sl_cuda_lose(struct sl_cuda_context *context, int code)
+void sl_cuda_mark_lost(struct sl_cuda_context *context, int code)
 {
     size_t at = (size_t)context->device % (sizeof ends / sizeof *ends);
     int alive = 0;
@@ -171,12 +171,12 @@ int sl_cuda_alive(const struct sl_cuda_context *context)
     if (!code)
         return 0;
     return sl_fail(SLUICE_E_DRIVER, "device \"%s\" is lost since the driver said %s (%d): %s",
-                   context->name, sl_cuda_code_name(code), code, sl_cuda_code_mend(code));
+                   context->name, sl_cuda_code_name(code), code, sl_cuda_code_remedy(code));
 }
 
 /* Two codes speak of a context, and not of which: it may be that of a stream or of memory which the program passed, and which
  * has ended before. */
-static bool lives_on(const struct sl_cuda_context *context, int code)
+static bool is_alive(const struct sl_cuda_context *context, int code)
 {
     unsigned long long id;
 
@@ -190,10 +190,10 @@ int sl_cuda_failed(struct sl_cuda_context *context, int code, const char *functi
                                            "a stream, an event or memory that was passed is of a context that has ended" };
     const struct meaning *meaning = meaning_of(code);
 
-    if (context && meaning->lost && lives_on(context, code))
+    if (context && meaning->lost && is_alive(context, code))
         meaning = &others;
     if (context && meaning->lost)
-        sl_cuda_lose(context, code);
+        sl_cuda_mark_lost(context, code);
     return sl_fail(meaning->result, "%s%s%s said %s (%d): %s", context ? context->name : "",
-                   context ? ": " : "", function, sl_cuda_code_name(code), code, meaning->mend);
+                   context ? ": " : "", function, sl_cuda_code_name(code), code, meaning->remedy);
 }

@@ -31,9 +31,9 @@ static sl_word32 closed; /* number of blocks closed so far; a futex */
 
 #define CLOSE_PATIENCE (2 * SLUICE_S)
 
-int sl_cuda_ipc_able(struct sl_cuda_context *context)
+int sl_cuda_ipc_supported(struct sl_cuda_context *context)
 {
-    return sl_cuda_able(context, SL_CU_CAN_SHARE_EVENTS, "hand memory to others as a handle (cuIpcGetMemHandle)");
+    return sl_cuda_check_cap(context, SL_CU_CAN_SHARE_EVENTS, "hand memory to others as a handle (cuIpcGetMemHandle)");
 }
 
 /* An unlisted block with its context, entered. */
@@ -73,20 +73,20 @@ static int finish(struct sl_cuda_block *block, const struct sl_cuda_scope *scope
 
 static void tidy(struct sl_cuda_context *context, int code, const char *function)
 {
-    if (code != SL_CU_OK && sl_cuda_said(context, code, function) != 0)
+    if (code != SL_CU_OK && sl_cuda_check(context, code, function) != 0)
         sl_log(SLUICE_LOG_WARN, "left behind: %s", sl_last_error());
 }
 
 static int make(struct sl_cuda_block *block, const char *name, size_t size, struct sl_cu_memory_handle *handle)
 {
     struct sl_cuda_context *context = block->context;
-    int r = sl_cuda_ipc_able(context);
+    int r = sl_cuda_ipc_supported(context);
     if (r != 0)
         return r;
     int code = sl_cuda.MemAlloc(&block->address, size);
     if (code == SL_CU_OUT_OF_MEMORY)
-        return sl_cuda_too_much(context, name, size);
-    r = sl_cuda_said(context, code, "cuMemAlloc");
+        return sl_cuda_memory_exceeded(context, name, size);
+    r = sl_cuda_check(context, code, "cuMemAlloc");
     if (r != 0)
         return r;
     r = sl_cu(context, IpcGetMemHandle, handle, block->address);
@@ -134,11 +134,11 @@ static uint64_t bytes_of(uint64_t address)
 static int open_handle(struct sl_cuda_block *block, const struct sl_cu_memory_handle *handle)
 {
     struct sl_cuda_context *context = block->context;
-    int r = sl_cuda_ipc_able(context);
+    int r = sl_cuda_ipc_supported(context);
     if (r != 0)
         return r;
     int code = sl_cuda.IpcOpenMemHandle(&block->address, *handle, SL_CU_IPC_ENABLE_PEERS);
-    r = sl_cuda_said(context, code, "cuIpcOpenMemHandle");
+    r = sl_cuda_check(context, code, "cuIpcOpenMemHandle");
     if (r == 0)
         block->bytes = bytes_of(block->address);
     if (r == 0 || r == SLUICE_E_NO_MEMORY || sl_cuda_alive(context) != 0)
@@ -202,7 +202,7 @@ int sl_cuda_ipc_open(const char *device, const struct sl_cuda_share *share, uint
 {
     struct sl_cuda_context wanted;
     struct sl_cuda_scope scope;
-    int r = sl_cuda_look(device, &wanted);
+    int r = sl_cuda_context_describe(device, &wanted);
     if (r != 0)
         return r;
     pthread_mutex_lock(&lock);
@@ -251,7 +251,7 @@ struct sl_cuda_context *sl_cuda_ipc_context(struct sl_cuda_block *block)
     return block->context;
 }
 
-bool sl_cuda_ipc_listed(const struct sl_cu_memory_handle *handle)
+bool sl_cuda_ipc_is_open(const struct sl_cu_memory_handle *handle)
 {
     struct sl_cuda_share share = { .handle = *handle };
 
@@ -263,7 +263,7 @@ bool sl_cuda_ipc_listed(const struct sl_cu_memory_handle *handle)
     return block != NULL;
 }
 
-void sl_cuda_ipc_keep(struct sl_cuda_block *block)
+void sl_cuda_ipc_hold(struct sl_cuda_block *block)
 {
     pthread_mutex_lock(&lock);
     block->users++;

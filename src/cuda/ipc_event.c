@@ -40,7 +40,7 @@ static struct sl_cuda_signal *new_signal(struct sl_cuda_context *context)
 int sl_cuda_signal_make(struct sl_cuda_context *context, struct sl_cu_event_handle *handle,
                         struct sl_cuda_signal **out)
 {
-    int r = sl_cuda_able(context, SL_CU_CAN_SHARE_EVENTS, "hand events to others as a handle (cuIpcGetEventHandle)");
+    int r = sl_cuda_check_cap(context, SL_CU_CAN_SHARE_EVENTS, "hand events to others as a handle (cuIpcGetEventHandle)");
     if (r != 0)
         return r;
     struct sl_cuda_signal *signal = new_signal(context);
@@ -82,7 +82,7 @@ static struct sl_cuda_signal *find(const struct sl_cuda_context *context, const 
 int sl_cuda_signal_open(struct sl_cuda_context *context, const struct sl_cu_event_handle *handle,
                         struct sl_cuda_signal **out)
 {
-    int r = sl_cuda_able(context, SL_CU_CAN_SHARE_EVENTS, "open others' events (cuIpcOpenEventHandle)");
+    int r = sl_cuda_check_cap(context, SL_CU_CAN_SHARE_EVENTS, "open others' events (cuIpcOpenEventHandle)");
     if (r != 0)
         return r;
     struct sl_cuda_signal *signal = find(context, handle);
@@ -91,7 +91,7 @@ int sl_cuda_signal_open(struct sl_cuda_context *context, const struct sl_cu_even
         if (!signal)
             return SLUICE_E_NO_MEMORY;
         int code = sl_cuda.IpcOpenEventHandle(&signal->event, *handle);
-        r = sl_cuda_said(context, code, "cuIpcOpenEventHandle");
+        r = sl_cuda_check(context, code, "cuIpcOpenEventHandle");
         if (r != 0) {
             free(signal);
             if (r == SLUICE_E_NO_MEMORY || sl_cuda_alive(context) != 0)
@@ -132,9 +132,9 @@ void sl_cuda_signal_drop(struct sl_cuda_context *context, struct sl_cuda_signal 
     free(signal);
 }
 
-int sl_cuda_event_look(struct sl_cuda_context *context, struct sl_cu_event *event)
+int sl_cuda_event_query(struct sl_cuda_context *context, struct sl_cu_event *event)
 {
     int code = sl_cuda.EventQuery(event);
 
-    return code == SL_CU_NOT_READY ? SLUICE_NOT_READY : sl_cuda_said(context, code, "cuEventQuery");
+    return code == SL_CU_NOT_READY ? SLUICE_NOT_READY : sl_cuda_check(context, code, "cuEventQuery");
 }

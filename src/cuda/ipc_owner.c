@@ -24,7 +24,7 @@ static int find_gpu(const unsigned char *uuid, int *ordinal)
 
 /* For memory of another GPU some drivers may report the GPU that has it mapped: that one serves as
  * well as the owner. */
-static int ask(struct sl_cuda_block *block, int *ordinal)
+static int query_ordinal(struct sl_cuda_block *block, int *ordinal)
 {
     struct sl_cuda_context *context = sl_cuda_ipc_context(block);
     struct sl_cuda_scope scope;
@@ -53,10 +53,10 @@ static int open_anywhere(const struct sl_cu_memory_handle *handle, int count, st
     return r;
 }
 
-int sl_cuda_home(const unsigned char *uuid, const struct sl_cu_memory_handle *handle, char name[SL_CUDA_NAME])
+int sl_cuda_ipc_owner(const unsigned char *uuid, const struct sl_cu_memory_handle *handle, char name[SL_CUDA_NAME])
 {
     struct sl_cuda_block *block;
-    int count, ordinal, told = -1;
+    int count, ordinal, reported = -1;
     int r = sl_cuda_count(&count);
 
     if (r != 0)
@@ -67,8 +67,8 @@ int sl_cuda_home(const unsigned char *uuid, const struct sl_cu_memory_handle *ha
             ordinal = sl_cuda_ipc_context(block)->device;
         else if ((r = open_anywhere(handle, count, &block, &ordinal)) != 0)
             return r;
-        if (ask(block, &told) == 0 && told >= 0 && told < count)
-            ordinal = told;
+        if (query_ordinal(block, &reported) == 0 && reported >= 0 && reported < count)
+            ordinal = reported;
         sl_cuda_ipc_drop(block);
     }
     snprintf(name, SL_CUDA_NAME, "cuda:%d", ordinal);

@@ -32,13 +32,13 @@ static int check_version(void *library, int *version)
     int code = get(version);
     if (code != SL_CU_OK)
         return sl_fail(SLUICE_E_UNSUPPORTED, "cuDriverGetVersion of %s said %d: %s",
-                       sl_cuda_library(), code, sl_cuda_code_mend(code));
-    if (*version < SL_CUDA_OLDEST)
+                       sl_cuda_library(), code, sl_cuda_code_remedy(code));
+    if (*version < SL_CUDA_MIN_VERSION)
         return sl_fail(SLUICE_E_UNSUPPORTED,
                        "the CUDA driver %s is too old: it is for CUDA %d.%d, Sluice needs %d.%d; "
                        "install NVIDIA's driver 525.60.13 or a later one",
-                       sl_cuda_library(), *version / 1000, *version % 1000 / 10, SL_CUDA_OLDEST / 1000,
-                       SL_CUDA_OLDEST % 1000 / 10);
+                       sl_cuda_library(), *version / 1000, *version % 1000 / 10, SL_CUDA_MIN_VERSION / 1000,
+                       SL_CUDA_MIN_VERSION % 1000 / 10);
     return 0;
 }
 
@@ -57,7 +57,7 @@ static int start(void)
                        "GPU or names none that is there; unset it",
                        sl_cuda_code_name(code), code, visible);
     /* Whatever the reason, this process can use no GPU. */
-    sl_cuda_said(NULL, code, "cuInit");
+    sl_cuda_check(NULL, code, "cuInit");
     return SLUICE_E_UNSUPPORTED;
 }
 

@@ -19,7 +19,7 @@
 /* Cleanup has no caller that could handle a failure, so it is only logged. */
 static void tidy(struct sl_cuda_context *context, int code, const char *function)
 {
-    if (code != SL_CU_OK && sl_cuda_said(context, code, function) != 0)
+    if (code != SL_CU_OK && sl_cuda_check(context, code, function) != 0)
         sl_log(SLUICE_LOG_WARN, "left behind: %s", sl_last_error());
 }
 
@@ -32,22 +32,22 @@ static struct sl_cu_allocation kind_of(const struct sl_cuda_context *context)
     };
 }
 
-int sl_cuda_memory_able(struct sl_cuda_context *context)
+int sl_cuda_memory_supported(struct sl_cuda_context *context)
 {
-    int r = sl_cuda_able(context, SL_CU_CAN_MAP_MEMORY, "map memory (cuMemMap)");
+    int r = sl_cuda_check_cap(context, SL_CU_CAN_MAP_MEMORY, "map memory (cuMemMap)");
 
-    return r == 0 ? sl_cuda_able(context, SL_CU_CAN_EXPORT_FD, "hand memory to others as a descriptor") : r;
+    return r == 0 ? sl_cuda_check_cap(context, SL_CU_CAN_EXPORT_FD, "hand memory to others as a descriptor") : r;
 }
 
 int sl_cuda_memory_unit(struct sl_cuda_context *context, size_t *unit)
 {
     struct sl_cu_allocation kind = kind_of(context);
-    int r = sl_cuda_memory_able(context);
+    int r = sl_cuda_memory_supported(context);
 
     return r == 0 ? sl_cu(context, MemGetAllocationGranularity, unit, &kind, 0) : r;
 }
 
-int sl_cuda_too_much(struct sl_cuda_context *context, const char *name, size_t size)
+int sl_cuda_memory_exceeded(struct sl_cuda_context *context, const char *name, size_t size)
 {
     size_t left = 0, total = 0;
 
@@ -79,8 +79,8 @@ int sl_cuda_memory_make(struct sl_cuda_context *context, const char *name, size_
 
     int code = sl_cuda.MemCreate(&made, size, &kind, 0);
     if (code == SL_CU_OUT_OF_MEMORY)
-        return sl_cuda_too_much(context, name, size);
-    int r = sl_cuda_said(context, code, "cuMemCreate");
+        return sl_cuda_memory_exceeded(context, name, size);
+    int r = sl_cuda_check(context, code, "cuMemCreate");
     if (r != 0)
         return r == SLUICE_E_DRIVER ? without_descriptors(name, r) : r;
     r = sl_cu(context, MemExportToShareableHandle, &exported, made, SL_CU_HANDLE_POSIX_FD, 0);
@@ -125,7 +125,7 @@ static int genuine_kind(struct sl_cuda_context *context, struct sl_os_kind *kind
     return r;
 }
 
-int sl_cuda_memory_take(struct sl_cuda_context *context, int fd, uint64_t *handle)
+int sl_cuda_memory_import(struct sl_cuda_context *context, int fd, uint64_t *handle)
 {
     struct sl_os_kind genuine, kind;
     int r = genuine_kind(context, &genuine);
@@ -146,7 +146,7 @@ int sl_cuda_memory_take(struct sl_cuda_context *context, int fd, uint64_t *handl
 /* NVIDIA does not promise that memory can be shared between different versions of libcuda, e.g. one
  * for forward compatibility and the system's own. Lack of memory and invalid data from a peer have
  * other reasons. */
-int sl_cuda_mixed(const struct sl_cuda_context *context, uint32_t theirs, int result)
+int sl_cuda_explain_versions(const struct sl_cuda_context *context, uint32_t theirs, int result)
 {
     uint32_t ours = sl_cuda_version();
     char said[400];
@@ -207,7 +207,7 @@ static int wait_for(struct sl_cuda_context *context, struct sl_cu_stream *stream
     int code, failures = 0;
 
     while ((code = sl_cuda.StreamQuery(stream)) != SL_CU_OK) {
-        int r = code == SL_CU_NOT_READY ? 0 : sl_cuda_said(context, code, "cuStreamQuery");
+        int r = code == SL_CU_NOT_READY ? 0 : sl_cuda_check(context, code, "cuStreamQuery");
         if (r != 0 && sl_cuda_alive(context) != 0)
             return r;
         /* The GPU may still be clearing the memory, which must then not be freed. */

@@ -21,7 +21,7 @@ struct gpu {
 static int look_up(const char *name, struct gpu *gpu)
 {
     unsigned char uuid[SL_CUDA_UUID];
-    int r = sl_cuda_look(name, &gpu->looked);
+    int r = sl_cuda_context_describe(name, &gpu->looked);
     if (r == 0)
         r = sl_cu(NULL, DeviceGetUuid, uuid, gpu->looked.device);
     if (r == 0)
@@ -34,7 +34,7 @@ static int look_up(const char *name, struct gpu *gpu)
 /* The driver reports only that there is no access, not why. */
 static const char *why_not(const struct gpu *one, const struct gpu *other)
 {
-    if (sl_cuda_does_without(&one->looked, "peers"))
+    if (sl_cuda_is_disabled(&one->looked, "peers"))
         return "SLUICE_WITHOUT has \"peers\"";
     if (strstr(one->name, "MIG") || strstr(other->name, "MIG"))
         return "instances of a divided GPU (MIG) reach no other's memory";
@@ -42,7 +42,7 @@ static const char *why_not(const struct gpu *one, const struct gpu *other)
            "a virtual machine shuts it (nvidia-smi topo -p2p r)";
 }
 
-int sl_cuda_reach(const char *name, const char *home)
+int sl_cuda_peer_access(const char *name, const char *home)
 {
     struct gpu reader, owner;
     int can = 0;
@@ -56,14 +56,14 @@ int sl_cuda_reach(const char *name, const char *home)
         return SLUICE_NOT_READY;
     if (r == 0)
         r = sl_cu(NULL, DeviceCanAccessPeer, &can, reader.looked.device, owner.looked.device);
-    if (r == 0 && (!can || sl_cuda_does_without(&reader.looked, "peers")))
+    if (r == 0 && (!can || sl_cuda_is_disabled(&reader.looked, "peers")))
         r = sl_fail(SLUICE_E_UNSUPPORTED, "%s (%s) cannot reach the memory of %s (%s): %s", reader.uuid, reader.name, owner.uuid,
                     owner.name, why_not(&reader, &owner));
     return r;
 }
 
 /* `home` may also be a GPU that this process does not see. */
-int sl_cuda_unreached(struct sl_cuda_context *context, const char *home, int result)
+int sl_cuda_peer_access_failed(struct sl_cuda_context *context, const char *home, int result)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     char said[512], own[SL_CUDA_UUID_TEXT];
@@ -84,9 +84,9 @@ int sl_cuda_unreached(struct sl_cuda_context *context, const char *home, int res
 
 static int find_stream(struct sl_cuda_context *context)
 {
-    if (context->copies)
+    if (context->copy_stream)
         return 0;
-    return sl_cu(context, StreamCreateWithPriority, &context->copies, SL_CU_STREAM_NON_BLOCKING, 0);
+    return sl_cu(context, StreamCreateWithPriority, &context->copy_stream, SL_CU_STREAM_NON_BLOCKING, 0);
 }
 
 int sl_cuda_copy_begin(struct sl_cuda_context *to, uint64_t address, const struct sl_cuda_context *from, uint64_t source,
@@ -106,14 +106,14 @@ int sl_cuda_copy_begin(struct sl_cuda_context *to, uint64_t address, const struc
 }
 
 /* A call that fails says nothing about a copy that is queued already, unless it shows that the GPU is lost. */
-int sl_cuda_copy_look(struct sl_cuda_context *to)
+int sl_cuda_copy_query(struct sl_cuda_context *to)
 {
     struct sl_cuda_scope scope;
     int r = sl_cuda_enter(to, SL_CUDA_RELAXED, &scope);
 
     if (r == 0) {
         int code = to->copies ? sl_cuda.StreamQuery(to->copies) : SL_CU_OK;
-        r = code == SL_CU_NOT_READY ? SLUICE_NOT_READY : sl_cuda_said(to, code, "cuStreamQuery");
+        r = code == SL_CU_NOT_READY ? SLUICE_NOT_READY : sl_cuda_check(to, code, "cuStreamQuery");
         sl_cuda_leave(&scope);
     }
     return r < 0 && sl_cuda_alive(to) == 0 ? SLUICE_NOT_READY : r;

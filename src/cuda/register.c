@@ -17,9 +17,9 @@ int sl_cuda_register(struct sl_cuda_context *context, void *address, uint64_t si
         size > SIZE_MAX)
         return sl_fail(SLUICE_E_INVALID, "%s: %" PRIu64 " bytes at %p are not whole pages of %zu",
                        context->name, size, address, sl_os_page_size());
-    int r = sl_cuda_able(context, SL_CU_CAN_REGISTER_HOST, "use host memory (cuMemHostRegister)");
+    int r = sl_cuda_check_cap(context, SL_CU_CAN_REGISTER_HOST, "use host memory (cuMemHostRegister)");
     if (r == 0 && !writable) {
-        r = sl_cuda_able(context, SL_CU_CAN_REGISTER_READ_ONLY,
+        r = sl_cuda_check_cap(context, SL_CU_CAN_REGISTER_READ_ONLY,
                          "use host memory that is read-only (CU_MEMHOSTREGISTER_READ_ONLY)");
         flags |= SL_CU_HOST_READ_ONLY;
     }
@@ -43,7 +43,7 @@ int sl_cuda_unregister(struct sl_cuda_context *context, void *address)
     return r;
 }
 
-int sl_cuda_ask_address(struct sl_cuda_context *context, void *host, uint64_t *device)
+int sl_cuda_query_address(struct sl_cuda_context *context, void *host, uint64_t *device)
 {
     struct sl_cuda_scope scope;
     int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);

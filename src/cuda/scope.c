@@ -6,7 +6,7 @@
 #include "util/result.h"
 
 /* This thread had no current context when it was last asked for. */
-static _Thread_local bool bare;
+static _Thread_local bool no_context;
 
 /* Is it already current, and still the context that was opened? Usually true, and then nothing else is queried. A thread without
  * a current context is asked for that first: a call that fails takes NVIDIA's driver more than a microsecond. */
@@ -14,33 +14,33 @@ static int find_current(struct sl_cuda_context *context, bool *is)
 {
     struct sl_cu_context *current = NULL;
     unsigned long long id;
-    int r = bare ? sl_cu(context, CtxGetCurrent, &current) : 0;
+    int r = no_context ? sl_cu(context, CtxGetCurrent, &current) : 0;
 
     *is = false;
-    if (r != 0 || (bare && !current))
+    if (r != 0 || (no_context && !current))
         return r;
     int code = sl_cuda.CtxGetId(NULL, &id);
-    bare = code == SL_CU_INVALID_CONTEXT;
+    no_context = code == SL_CU_INVALID_CONTEXT;
     *is = code == SL_CU_OK && id == context->id;
     return 0;
 }
 
 /* Is it still the context that was opened? After a reset a new context may have the same address,
  * in which none of our streams and events exist. */
-static int check_life(struct sl_cuda_context *context)
+static int check_identity(struct sl_cuda_context *context)
 {
     unsigned long long id;
     int r = sl_cu(context, CtxGetId, context->handle, &id);
 
     if (r == 0 && id != context->id)
-        r = sl_cuda_said(context, SL_CU_CONTEXT_IS_DESTROYED, "cuCtxGetId");
+        r = sl_cuda_check(context, SL_CU_CONTEXT_IS_DESTROYED, "cuCtxGetId");
     return r;
 }
 
 /* The caller's own context is saved even if it has died. */
 static int make_current(struct sl_cuda_context *context, struct sl_cuda_scope *scope)
 {
-    int r = check_life(context);
+    int r = check_identity(context);
 
     if (r == 0)
         r = sl_cu(context, CtxPushCurrent, context->handle);
@@ -48,7 +48,7 @@ static int make_current(struct sl_cuda_context *context, struct sl_cuda_scope *s
     return r;
 }
 
-static int relax(struct sl_cuda_context *context, struct sl_cuda_scope *scope)
+static int relax_capture_mode(struct sl_cuda_context *context, struct sl_cuda_scope *scope)
 {
     int r = sl_cu(context, ThreadExchangeStreamCaptureMode, &scope->mode);
 
@@ -66,7 +66,7 @@ int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode,
         r = find_current(context, &current);
     if (r == 0 && !current)
         r = make_current(context, scope);
-    if (r == 0 && mode == SL_CUDA_RELAXED && (r = relax(context, scope)) != 0)
+    if (r == 0 && mode == SL_CUDA_RELAXED && (r = relax_capture_mode(context, scope)) != 0)
         sl_cuda_leave(scope);
     return r;
 }
@@ -74,7 +74,7 @@ int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode,
 int sl_cuda_relax(struct sl_cuda_context *context, struct sl_cuda_scope *scope)
 {
     *scope = (struct sl_cuda_scope){ .mode = SL_CU_CAPTURE_MODE_RELAXED };
-    return relax(context, scope);
+    return relax_capture_mode(context, scope);
 }
 
 void sl_cuda_leave(const struct sl_cuda_scope *scope)

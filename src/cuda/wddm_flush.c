@@ -10,30 +10,30 @@
 
 static bool on_wsl;
 
-static void look(void)
+static void detect_wsl(void)
 {
     on_wsl = sl_os_wsl("");
 }
 
-bool sl_cuda_gathers(const struct sl_cuda_context *context)
+bool sl_cuda_batches_work(const struct sl_cuda_context *context)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    pthread_once(&once, look);
-    return on_wsl || sl_cuda_does_without(context, "prompt");
+    pthread_once(&once, detect_wsl);
+    return on_wsl || sl_cuda_is_disabled(context, "prompt");
 }
 
 /* The signal is queued, so errors are ignored here; if the context died, the next call reports it. */
-void sl_cuda_ask_for_it(struct sl_cuda_context *context, struct sl_cu_stream *stream)
+void sl_cuda_flush_batch(struct sl_cuda_context *context, struct sl_cu_stream *stream)
 {
     struct sl_cuda_scope scope;
 
     if (sl_cuda_relax(context, &scope) != 0)
         return;
-    if (sl_cuda_captures_nothing(stream)) { /* a capture may have begun since */
+    if (sl_cuda_is_not_capturing(stream)) { /* a capture may have begun since */
         int code = sl_cuda.StreamQuery(stream);
         if (code != SL_CU_NOT_READY)
-            (void)sl_cuda_said(context, code, "cuStreamQuery");
+            (void)sl_cuda_check(context, code, "cuStreamQuery");
     }
     sl_cuda_leave(&scope);
 }

@@ -172,7 +172,7 @@ static int find_place(struct sl_cipd_reader *reader, const struct sl_stream *str
 
     *place = (struct sl_cu_stream *)stream->native;
     if (*place == NULL || *place == SL_CU_LEGACY)
-        return sl_cuda_beside(reader->context, place);
+        return sl_cuda_aux_stream(reader->context, place);
     r = sl_cuda_capture(reader->context, *place, &state, NULL);
     if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
         r = sl_fail(SLUICE_E_CAPTURING,

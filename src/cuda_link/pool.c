@@ -253,7 +253,7 @@ int sl_cipd_pin(struct sl_cipd_slot *slot, sluice_pin **pin)
     if (!pinned)
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory for a pin");
     pinned->block = slot->block;
-    sl_cuda_ipc_keep(slot->block);
+    sl_cuda_ipc_hold(slot->block);
     sl_store(&pinned->shared.users, 1, relaxed);
     pinned->shared.in_background = true;
     pinned->shared.end = unpin;

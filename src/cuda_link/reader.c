@@ -58,7 +58,7 @@ static int choose_device(struct sl_cipd_reader *reader, int64_t began)
         return r;
     bool told = consumer->extra && sl_cipd_extra_gpu(consumer->extra, session->version, uuid);
     memcpy(&handle, session->handles[0].memory, sizeof handle);
-    if (sl_cuda_home(told ? uuid : NULL, &handle, home) == 0)
+    if (sl_cuda_ipc_owner(told ? uuid : NULL, &handle, home) == 0)
         snprintf(reader->device, sizeof reader->device, "%s", home);
     return 0;
 }

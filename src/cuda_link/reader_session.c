@@ -74,7 +74,7 @@ static bool is_doubtful(const struct sl_cipd_session *session)
     for (uint32_t i = 0; i < session->layout.slots; i++) {
         struct sl_cu_memory_handle handle;
         memcpy(&handle, session->handles[i].memory, sizeof handle);
-        if (sl_cuda_ipc_listed(&handle))
+        if (sl_cuda_ipc_is_open(&handle))
             return true;
     }
     return false;

@@ -62,7 +62,7 @@ static int moment(struct sl_event *event)
     if (sl_load(&event->capture, acquire) == 0)
         return 0;
     return sl_fail(SLUICE_E_CAPTURING, "%s: %s", context_of(event)->name,
-                   sl_cuda_code_mend(SL_CU_CAPTURED_EVENT));
+                   sl_cuda_code_remedy(SL_CU_CAPTURED_EVENT));
 }
 
 int sl_cuda_event_query(struct sl_event *event)
@@ -76,7 +76,7 @@ int sl_cuda_event_query(struct sl_event *event)
         return r;
     int code = sl_cuda.EventQuery(sl_cuda_event_of(event));
     sl_cuda_leave(&scope);
-    return code == SL_CU_NOT_READY ? SLUICE_NOT_READY : sl_cuda_said(context, code, "cuEventQuery");
+    return code == SL_CU_NOT_READY ? SLUICE_NOT_READY : sl_cuda_check(context, code, "cuEventQuery");
 }
 
 int sl_cuda_event_synchronize(struct sl_event *event)
@@ -105,7 +105,7 @@ int sl_cuda_event_elapsed(struct sl_event *start, struct sl_event *stop, double 
     sl_cuda_leave(&scope);
     if (code == SL_CU_NOT_READY) /* another thread has recorded one of them since they were queried */
         return SLUICE_NOT_READY;
-    r = sl_cuda_said(context, code, "cuEventElapsedTime");
+    r = sl_cuda_check(context, code, "cuEventElapsedTime");
     if (r == 0)
         *milliseconds = passed;
     return r;

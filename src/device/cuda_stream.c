@@ -147,7 +147,7 @@ enum sl_capture sl_cuda_stream_capture(struct sl_stream *stream)
     sl_cuda_leave(&scope);
     if (r != 0 || state == SL_CUDA_CAPTURE_NONE)
         return SL_CAPTURE_NONE;
-    return state == SL_CUDA_CAPTURE_SHUT ? SL_CAPTURE_SHUT : SL_CAPTURE_ACTIVE;
+    return state == SL_CUDA_CAPTURE_BLOCKED ? SL_CAPTURE_BLOCKED : SL_CAPTURE_ACTIVE;
 }
 
 int sl_cuda_stream_part(struct sl_stream *stream, uint64_t *capture)
@@ -156,12 +156,12 @@ int sl_cuda_stream_part(struct sl_stream *stream, uint64_t *capture)
     enum sl_cuda_capture state;
 
     int r = sl_cuda_capture(context, sl_cuda_stream_of(stream), &state, capture);
-    if (r == 0 && state == SL_CUDA_CAPTURE_SHUT)
+    if (r == 0 && state == SL_CUDA_CAPTURE_BLOCKED)
         r = sl_fail(SLUICE_E_CAPTURING, "%s: %s", context->name,
-                    sl_cuda_code_mend(SL_CU_CAPTURE_IMPLICIT));
+                    sl_cuda_code_remedy(SL_CU_CAPTURE_IMPLICIT));
     else if (r == 0 && state == SL_CUDA_CAPTURE_BROKEN)
         r = sl_fail(SLUICE_E_CAPTURING, "%s: %s", context->name,
-                    sl_cuda_code_mend(SL_CU_CAPTURE_INVALIDATED));
+                    sl_cuda_code_remedy(SL_CU_CAPTURE_INVALIDATED));
     return r;
 }
 
@@ -176,7 +176,7 @@ static int check_apart(struct sl_stream *stream)
 
     if (r == 0 && part != 0)
         r = sl_fail(SLUICE_E_CAPTURING, "%s: %s", context_of(stream)->name,
-                    sl_cuda_code_mend(SL_CU_CAPTURE_UNSUPPORTED));
+                    sl_cuda_code_remedy(SL_CU_CAPTURE_UNSUPPORTED));
     return r;
 }
 
@@ -191,7 +191,7 @@ int sl_cuda_stream_query(struct sl_stream *stream)
     if (r == 0) {
         int code = sl_cuda.StreamQuery(sl_cuda_stream_of(stream));
         r = code == SL_CU_NOT_READY ? SLUICE_NOT_READY
-                                    : sl_cuda_said(context, code, "cuStreamQuery");
+                                    : sl_cuda_check(context, code, "cuStreamQuery");
     }
     sl_cuda_leave(&scope);
     return r;
@@ -222,7 +222,7 @@ static int may_wait(struct sl_stream *stream, uint64_t part, uint64_t other)
                        context_of(stream)->name);
     if (part != 0 && part != other)
         return sl_fail(SLUICE_E_CAPTURING, "%s: %s", context_of(stream)->name,
-                       sl_cuda_code_mend(SL_CU_CAPTURE_MERGE));
+                       sl_cuda_code_remedy(SL_CU_CAPTURE_MERGE));
     if (other != 0 && sl_cuda_is_legacy(stream))
         return sl_fail(SLUICE_E_CAPTURING,
                        "%s: what it would wait for is being captured into a graph, and the default "

@@ -60,7 +60,7 @@ struct sl_event {
 enum sl_capture {
     SL_CAPTURE_NONE,
     SL_CAPTURE_ACTIVE, /* it is capturing, or its capture was invalidated */
-    SL_CAPTURE_SHUT,   /* another stream's capture prohibits the use of this one */
+    SL_CAPTURE_BLOCKED,   /* another stream's capture prohibits the use of this one */
 };
 
 /* Where a stream's work is queued. Two handles may refer to one place. */

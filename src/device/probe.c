@@ -67,10 +67,10 @@ static uint32_t abilities(int device)
     struct sl_cuda_context context = { .device = device };
     uint32_t can = 0;
 
-    if (sl_cuda_read_without(&context.without) != 0)
+    if (sl_cuda_read_disabled(&context.without) != 0)
         return 0; /* then every open fails, with the reason */
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (sl_cuda_able(&context, table[i].attribute, "") == 0)
+        if (sl_cuda_check_cap(&context, table[i].attribute, "") == 0)
             can |= table[i].ability;
     return can;
 }
@@ -128,8 +128,8 @@ static int describe(int device, struct sluice_device_report *report)
     if (sl_cuda.DeviceGetPCIBusId(report->pci, sizeof report->pci, device) != SL_CU_OK)
         report->pci[0] = '\0'; /* an integrated GPU may have none */
     report->driver = (uint32_t)version;
-    report->driver_min = SL_CUDA_OLDEST;
-    report->compute_min = SL_CUDA_LEAST_COMPUTE;
+    report->driver_min = SL_CUDA_MIN_VERSION;
+    report->compute_min = SL_CUDA_MIN_COMPUTE;
     report->compute = (uint32_t)(10 * attribute(device, SL_CU_COMPUTE_CAPABILITY_MAJOR) +
                                  attribute(device, SL_CU_COMPUTE_CAPABILITY_MINOR));
     report->memory = memory;

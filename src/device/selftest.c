@@ -37,7 +37,7 @@ static int finish(struct attempt *attempt, const char *what)
         return sl_fail(SLUICE_E_DRIVER, "%s: %s within %lld s; is the GPU taken up by another program?", attempt->context->name, what,
                        (long long)(PATIENCE / SLUICE_S));
     }
-    return sl_cuda_said(attempt->context, code, "cuStreamQuery");
+    return sl_cuda_check(attempt->context, code, "cuStreamQuery");
 }
 
 /* ---- memory ---- */
@@ -86,7 +86,7 @@ static int take_frame(struct attempt *attempt, uint64_t writable, int fd, size_t
 {
     uint64_t taken, read_only;
 
-    int r = sl_cuda_memory_take(attempt->context, fd, &taken);
+    int r = sl_cuda_memory_import(attempt->context, fd, &taken);
     if (r != 0)
         return r;
     r = sl_cuda_memory_map(attempt->context, taken, size, false, &read_only);

@@ -111,7 +111,7 @@ int sl_stream_not_capturing(struct sl_stream *stream, const char *what)
 
     if (state == SL_CAPTURE_NONE)
         return 0;
-    if (state == SL_CAPTURE_SHUT)
+    if (state == SL_CAPTURE_BLOCKED)
         return sl_fail(SLUICE_E_CAPTURING,
                        "stream 0x%" PRIx64 " is shut, because a blocking stream of \"%s\" is "
                        "capturing a graph: %s until the capture ends",

@@ -13,9 +13,9 @@
 static int cuda_able(const char *device)
 {
     struct sl_cuda_context context;
-    int r = sl_cuda_look(device, &context);
+    int r = sl_cuda_context_describe(device, &context);
 
-    return r == 0 ? sl_cuda_memory_able(&context) : r;
+    return r == 0 ? sl_cuda_memory_supported(&context) : r;
 }
 
 /* The context that a mapped memory holds a reference to. */
@@ -120,9 +120,9 @@ static int map(struct sl_memory *memory, bool writable)
         return sl_fail(SLUICE_E_PROTOCOL,
                        "the peer announced %llu bytes of GPU memory, which comes in units of %zu",
                        (unsigned long long)memory->size, unit);
-    r = sl_cuda_memory_take(context, memory->fd, &handle);
+    r = sl_cuda_memory_import(context, memory->fd, &handle);
     if (r != 0)
-        return sl_cuda_mixed(context, memory->driver, r);
+        return sl_cuda_explain_versions(context, memory->driver, r);
     r = sl_cuda_memory_map(context, handle, (size_t)memory->size, writable, &address);
     sl_cuda_memory_release(context, handle);
     if (r == 0)
@@ -135,7 +135,7 @@ static int map_here(struct sl_memory *memory, bool writable)
 {
     int r = map(memory, writable);
 
-    return r != 0 && memory->home ? sl_cuda_unreached(context_of(memory), memory->home, r) : r;
+    return r != 0 && memory->home ? sl_cuda_peer_access_failed(context_of(memory), memory->home, r) : r;
 }
 
 static int cuda_map(struct sl_memory *memory, bool writable)
@@ -179,7 +179,7 @@ static int cuda_copy_begin(struct sl_memory *to, const struct sl_memory *from, u
 
 static int cuda_copy_look(struct sl_memory *to)
 {
-    return sl_cuda_copy_look(context_of(to));
+    return sl_cuda_copy_query(context_of(to));
 }
 
 extern const struct sl_mem_ops sl_mem_cuda;
@@ -192,7 +192,7 @@ const struct sl_mem_ops sl_mem_cuda = {
     .import = cuda_import,
     .map = cuda_map,
     .destroy = cuda_destroy,
-    .reach = sl_cuda_reach,
+    .reach = sl_cuda_peer_access,
     .copy_begin = cuda_copy_begin,
     .copy_look = cuda_copy_look,
     .driver = sl_cuda_version,

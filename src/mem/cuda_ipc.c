@@ -23,9 +23,9 @@ struct note {
 static int ipc_able(const char *device)
 {
     struct sl_cuda_context context;
-    int r = sl_cuda_look(device, &context);
+    int r = sl_cuda_context_describe(device, &context);
 
-    return r == 0 ? sl_cuda_ipc_able(&context) : r;
+    return r == 0 ? sl_cuda_ipc_supported(&context) : r;
 }
 
 static int write_note(const char *name, const struct note *note, int *fd)
@@ -106,7 +106,7 @@ static int ipc_map(struct sl_memory *memory, bool writable)
     (void)writable; /* a handle always gives full access */
     int r = read_note(memory, &note);
     if (r == 0)
-        r = sl_cuda_mixed(NULL, memory->driver, sl_cuda_ipc_open(memory->device, &note.share, memory->size, &block));
+        r = sl_cuda_explain_versions(NULL, memory->driver, sl_cuda_ipc_open(memory->device, &note.share, memory->size, &block));
     if (r != 0)
         return r;
     memory->state = block;
@@ -134,7 +134,7 @@ static int ipc_copy_begin(struct sl_memory *to, const struct sl_memory *from, ui
 
 static int ipc_copy_look(struct sl_memory *to)
 {
-    return sl_cuda_copy_look(sl_cuda_ipc_context(to->state));
+    return sl_cuda_copy_query(sl_cuda_ipc_context(to->state));
 }
 
 extern const struct sl_mem_ops sl_mem_cuda_ipc;
@@ -147,7 +147,7 @@ const struct sl_mem_ops sl_mem_cuda_ipc = {
     .import = ipc_import,
     .map = ipc_map,
     .destroy = ipc_destroy,
-    .reach = sl_cuda_reach,
+    .reach = sl_cuda_peer_access,
     .copy_begin = ipc_copy_begin,
     .copy_look = ipc_copy_look,
     .driver = sl_cuda_version,

@@ -21,9 +21,9 @@ struct sl_sync_pages {
 };
 
 /* Chooses how words of these pages will be raised. */
-static int equip(struct sl_sync_pages *pages, void *address, uint64_t size, bool writable)
+static int choose_signalling(struct sl_sync_pages *pages, void *address, uint64_t size, bool writable)
 {
-    int r = sl_cuda_able(pages->context, SL_CU_CAN_WRITE_64, "write 64-bit words from a stream (cuStreamWriteValue64)");
+    int r = sl_cuda_check_cap(pages->context, SL_CU_CAN_WRITE_64, "write 64-bit words from a stream (cuStreamWriteValue64)");
     if (r == 0)
         r = sl_cuda_register(pages->context, address, size, writable);
     if (r == 0)
@@ -43,7 +43,7 @@ static int cuda_attach(const char *device, void *address, uint64_t size, bool wr
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory to attach pages to \"%s\"", device);
     int r = sl_cuda_context_open(device, &pages->context);
     if (r == 0) {
-        r = equip(pages, address, size, writable);
+        r = choose_signalling(pages, address, size, writable);
         if (r != 0)
             sl_cuda_context_close(pages->context);
     }
@@ -106,30 +106,30 @@ static inline int queue(const struct sl_sync_pages *pages, struct sl_cu_stream *
                            : queue_many(context, stream, signals, count);
 
     if (r == 0)
-        sl_cuda_hand_over(context, stream);
+        sl_cuda_flush(context, stream);
     return r;
 }
 
 /* The stream on which to queue calls behind the work that `thread` queued on `stream`, without invalidating a capture.
  *
  * Only its own thread can name a per-thread default stream. For another thread's the default stream itself does, and nothing else:
- * it waits for all blocking streams, of which each thread's is one, while the stream beside it (sl_cuda_beside) waits for it alone.
+ * it waits for all blocking streams, of which each thread's is one, while the stream aux_stream it (sl_cuda_aux_stream) waits for it alone.
  * A capture on any blocking stream shuts it. To ask about that (below) harms no capture, and the caller tries again later. Should
  * one begin between the question and the call, the driver refuses the call and ends that capture: there is no event to wait for
  * instead, as none can be recorded on a stream that captures, which is why the release came to be held back. */
-static int find_place(struct sl_cuda_context *context, const struct sl_stream *stream, uint64_t thread,
-                      struct sl_cu_stream **place)
+static int find_target(struct sl_cuda_context *context, const struct sl_stream *stream, uint64_t thread,
+                      struct sl_cu_stream **target)
 {
     enum sl_cuda_capture state;
 
-    *place = (struct sl_cu_stream *)stream->native;
-    if (*place == NULL || *place == SL_CU_LEGACY)
-        return sl_cuda_beside(context, place);
-    if (*place == SL_CU_PER_THREAD && thread != sl_os_thread_number())
-        *place = SL_CU_LEGACY;
-    if (sl_cuda_captures_nothing(*place))
+    *target = (struct sl_cu_stream *)stream->native;
+    if (*target == NULL || *target == SL_CU_LEGACY)
+        return sl_cuda_aux_stream(context, target);
+    if (*target == SL_CU_PER_THREAD && thread != sl_os_thread_number())
+        *target = SL_CU_LEGACY;
+    if (sl_cuda_is_not_capturing(*target))
         return 0;
-    int r = sl_cuda_capture(context, *place, &state, NULL);
+    int r = sl_cuda_capture(context, *target, &state, NULL);
     if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
         r = sl_fail(SLUICE_E_CAPTURING,
                     "%s: the stream is capturing a graph, each replay of which would signal again; "
@@ -141,12 +141,12 @@ static int find_place(struct sl_cuda_context *context, const struct sl_stream *s
 /* Enters the context for a call behind the work on `stream`; fails if the stream captures, as the
  * call would become part of the graph. */
 static int enter_outside_graphs(const struct sl_sync_pages *pages, const struct sl_stream *stream, uint64_t thread,
-                                struct sl_cu_stream **place, struct sl_cuda_scope *scope)
+                                struct sl_cu_stream **target, struct sl_cuda_scope *scope)
 {
     int r = sl_cuda_enter(pages->context, pages->host_funcs ? SL_CUDA_RELAXED : SL_CUDA_PLAIN, scope);
     if (r != 0)
         return r;
-    r = find_place(pages->context, stream, thread, place);
+    r = find_target(pages->context, stream, thread, target);
     if (r != 0)
         sl_cuda_leave(scope);
     return r;
@@ -159,7 +159,7 @@ static int cuda_alive(const struct sl_sync_pages *pages)
 
 /* Fails if `context` is another incarnation of the GPU's context than the pages' (somebody reset the GPU) and has ended: its native
  * stream is gone then. If the pages' context is the one that ended, the next call in it fails. */
-static int check_life(const struct sl_sync_pages *pages, struct sl_cuda_context *context)
+static int check_identity(const struct sl_sync_pages *pages, struct sl_cuda_context *context)
 {
     struct sl_cuda_scope scope;
 
@@ -172,7 +172,7 @@ static int check_life(const struct sl_sync_pages *pages, struct sl_cuda_context 
 }
 
 /* A reference to the stream, if it belongs to the pages' own GPU. */
-static int hold(const struct sl_sync_pages *pages, struct sluice_stream handle,
+static int hold_stream(const struct sl_sync_pages *pages, struct sluice_stream handle,
                 struct sl_stream **stream)
 {
     struct sl_stream *held;
@@ -190,7 +190,7 @@ static int hold(const struct sl_sync_pages *pages, struct sluice_stream handle,
                     "GPU, and let it wait for the other",
                     device->name, pages->context->device);
     else
-        r = check_life(pages, device->state);
+        r = check_identity(pages, device->state);
     if (r != 0)
         sl_object_drop(&held->object);
     else
@@ -201,14 +201,14 @@ static int hold(const struct sl_sync_pages *pages, struct sluice_stream handle,
 /* Any stream of the context tells whether that has died. If so, it is marked as lost. */
 static int cuda_probe(const struct sl_sync_pages *pages)
 {
-    struct sl_cu_stream *beside;
+    struct sl_cu_stream *aux_stream;
     struct sl_cuda_scope scope;
 
     if (sl_cuda_enter(pages->context, SL_CUDA_RELAXED, &scope) == 0) {
-        if (sl_cuda_beside(pages->context, &beside) == 0) {
-            int code = sl_cuda.StreamQuery(beside);
+        if (sl_cuda_aux_stream(pages->context, &aux_stream) == 0) {
+            int code = sl_cuda.StreamQuery(aux_stream);
             if (code != SL_CU_NOT_READY)
-                (void)sl_cuda_said(pages->context, code, "cuStreamQuery");
+                (void)sl_cuda_check(pages->context, code, "cuStreamQuery");
         }
         sl_cuda_leave(&scope);
     }
@@ -231,7 +231,7 @@ static int cuda_check(const struct sl_sync_pages *pages, struct sluice_stream ha
     /* Nearly always the same as the last time, and a handle never refers to another stream later. */
     if (handle.id == sl_load(&pages->checked, relaxed) && sl_stream_lives(handle))
         return 0;
-    int r = hold(pages, handle, &stream);
+    int r = hold_stream(pages, handle, &stream);
     if (r == 0) {
         sl_store(&((struct sl_sync_pages *)pages)->checked, handle.id, relaxed);
         sl_object_drop(&stream->object);
@@ -242,13 +242,13 @@ static int cuda_check(const struct sl_sync_pages *pages, struct sluice_stream ha
 static int cuda_signal_held(const struct sl_sync_pages *pages, const struct sl_stream *stream, uint64_t thread,
                             const struct sl_signal *signals, uint32_t count)
 {
-    struct sl_cu_stream *place;
+    struct sl_cu_stream *target;
     struct sl_cuda_scope scope;
-    int r = enter_outside_graphs(pages, stream, thread, &place, &scope);
+    int r = enter_outside_graphs(pages, stream, thread, &target, &scope);
     if (r != 0)
         return r;
     if (count > 0)
-        r = queue(pages, place, signals, count);
+        r = queue(pages, target, signals, count);
     sl_cuda_leave(&scope);
     return r;
 }
@@ -256,12 +256,12 @@ static int cuda_signal_held(const struct sl_sync_pages *pages, const struct sl_s
 static int cuda_signal_inside(const struct sl_sync_pages *pages, const struct sl_stream *stream,
                               const struct sl_signal *signals, uint32_t count)
 {
-    struct sl_cu_stream *place;
+    struct sl_cu_stream *target;
 
     if (pages->host_funcs) /* they need another mode */
         return cuda_signal_held(pages, stream, sl_os_thread_number(), signals, count);
-    int r = find_place(pages->context, stream, sl_os_thread_number(), &place);
-    return r == 0 && count > 0 ? queue(pages, place, signals, count) : r;
+    int r = find_target(pages->context, stream, sl_os_thread_number(), &target);
+    return r == 0 && count > 0 ? queue(pages, target, signals, count) : r;
 }
 
 static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream handle,
@@ -274,7 +274,7 @@ static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream h
             sl_store(signals[i].word, signals[i].value, release);
         return 0;
     }
-    int r = hold(pages, handle, &stream);
+    int r = hold_stream(pages, handle, &stream);
     if (r != 0)
         return r;
     r = cuda_signal_held(pages, stream, sl_os_thread_number(), signals, count);
@@ -291,10 +291,10 @@ static bool cuda_direct(const struct sl_sync_pages *pages)
  * blocked stream would block more than itself (protocol, part 7). */
 static int cuda_can_wait(const struct sl_sync_pages *pages)
 {
-    int r = sl_cuda_able(pages->context, SL_CU_CAN_WAIT_64,
+    int r = sl_cuda_check_cap(pages->context, SL_CU_CAN_WAIT_64,
                          "wait for 64-bit words on a stream (cuStreamWaitValue64)");
     if (r == 0 && pages->host_funcs) /* its message has the reason */
-        r = sl_cuda_able(pages->context, SL_CU_CAN_REGISTER_HOST, "wait for words of host memory (cuMemHostRegister)");
+        r = sl_cuda_check_cap(pages->context, SL_CU_CAN_REGISTER_HOST, "wait for words of host memory (cuMemHostRegister)");
     if (r == 0 && pages->host_funcs)
         r = sl_fail(SLUICE_E_UNSUPPORTED, "%s: the driver takes no host memory, so no stream can wait for a word there",
                     pages->context->name);
@@ -311,15 +311,15 @@ static int cuda_can_wait(const struct sl_sync_pages *pages)
 
 static int cuda_await(const struct sl_sync_pages *pages, const struct sl_stream *stream, sl_word *word, uint64_t value)
 {
-    struct sl_cu_stream *place;
+    struct sl_cu_stream *target;
     struct sl_cuda_scope scope;
     uint64_t address;
-    int r = enter_outside_graphs(pages, stream, sl_os_thread_number(), &place, &scope);
+    int r = enter_outside_graphs(pages, stream, sl_os_thread_number(), &target, &scope);
     if (r != 0)
         return r;
     r = sl_cuda_address(pages->context, word, &address);
     if (r == 0)
-        r = sl_cu(pages->context, StreamWaitValue64, place, address, value, SL_CU_WAIT_GEQ);
+        r = sl_cu(pages->context, StreamWaitValue64, target, address, value, SL_CU_WAIT_GEQ);
     sl_cuda_leave(&scope);
     return r;
 }
