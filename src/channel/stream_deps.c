@@ -24,7 +24,7 @@ struct sl_stream_point sl_stream_point(const struct sl_stream *stream)
 {
     struct sl_stream_point point = { .handle = atomic_load_explicit(&stream->object.id, memory_order_relaxed) };
 
-    stream->object.device->ops->stream_place(stream, &point.place);
+    stream->object.device->ops->stream_queue(stream, &point.place);
     return point;
 }
 
@@ -33,7 +33,7 @@ static struct sl_stream_point point_of(uint64_t handle)
 {
     struct sl_stream_point point = { .handle = handle };
 
-    (void)sl_stream_place((struct sluice_stream){ handle }, &point.place);
+    (void)sl_stream_queue_of((struct sluice_stream){ handle }, &point.place);
     return point;
 }
 
@@ -72,7 +72,7 @@ static void add_dependent(struct sl_stream_wait *wait, const struct sl_stream_po
         wait->dependent_count++;
 }
 
-/* The function that sl_stream_hand_on points to: work on `to` now waits for work on `from`. `anew`: and for nothing else. */
+/* The function that sl_stream_order_hook points to: work on `to` now waits for work on `from`. `anew`: and for nothing else. */
 static void hand_on(uint64_t from, uint64_t to, bool anew)
 {
     if (sl_load(&sl_stream_waits_used, relaxed) == 0)
@@ -105,7 +105,7 @@ struct sl_stream_wait *sl_stream_wait_add(const void *owner, uint64_t number, co
 {
     if (from)
         source = from;
-    atomic_store_explicit(&sl_stream_hand_on, hand_on, memory_order_release);
+    atomic_store_explicit(&sl_stream_order_hook, hand_on, memory_order_release);
     struct sl_stream_wait *wait = find_free();
     if (!wait && source && source->make_room())
         wait = find_free();

@@ -16,7 +16,7 @@
 /* A stream or an event. */
 struct sl_stream_point {
     uint64_t handle;
-    struct sl_stream_place place; /* of a stream; handles with the same place count as one */
+    struct sl_stream_queue place; /* of a stream; handles with the same place count as one */
 };
 
 /* One waiting stream. Guarded by the service lock. */

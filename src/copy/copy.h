@@ -74,7 +74,7 @@ struct sl_copy_key {
 struct sl_cu_event;
 struct sl_copy_event {
     struct sl_cu_event *event; /* NULL: none; the CPU keeps the order */
-    uint64_t stream;           /* on which it was recorded last (sl_stream_line); 0: never recorded */
+    uint64_t stream;           /* on which it was recorded last (sl_stream_queue_id); 0: never recorded */
 };
 
 struct sl_copier {

@@ -149,7 +149,7 @@ static int check_capture(struct sl_copy_job *job)
 
 /* The job stays in the context from begin to end. The calls in between are quick, or concern
  * another GPU; and most of them invalidate no capture in any mode (cuda/cuda.h), so a frame needs
- * no relaxed mode: the few that do enter_context it themselves. */
+ * no relaxed mode: the few that do enter it themselves. */
 static int enter_context(struct sl_copy_job *job)
 {
     struct sl_cuda_scope scope;
@@ -284,7 +284,7 @@ static int cuda_wait_for(struct sl_copy_job *job, const struct sl_copy_event *ev
     struct sl_copy_gpu *gpu = gpu_of(job);
     struct sl_cu_stream *target;
 
-    if (!event->event || event->stream == 0 || event->stream == sl_stream_line(job->state))
+    if (!event->event || event->stream == 0 || event->stream == sl_stream_queue_id(job->state))
         return 0;
     int r = sl_copy_target_stream(job, &target);
     return r == 0 ? sl_cu(gpu->context, StreamWaitEvent, target, event->event, 0) : r;
@@ -324,7 +324,7 @@ static int cuda_record(struct sl_copy_job *job, struct sl_copy_event *event)
     if (r == 0 && event->event)
         r = record_event(job, event->event);
     if (r == 0)
-        event->stream = sl_stream_line(job->state);
+        event->stream = sl_stream_queue_id(job->state);
     return r;
 }
 
@@ -354,7 +354,7 @@ static void cuda_forget(struct sl_copier *copier, const void *to, uint64_t bytes
     sl_graphs_forget(copier->state, to, bytes);
 }
 
-/* Raises the fence behind the queued work. SLUICE_E_BUSY if begin reserved none and all are in flight; else what sl_copy_signal_fence
+/* Signals the fence behind the queued work. SLUICE_E_BUSY if begin reserved none and all are in flight; else what sl_copy_signal_fence
  * says. */
 static int signal_fence(struct sl_copy_job *job)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Repeated sends as CUDA graphs: the copies, and the words that are raised behind them, are one
- * launch_entry instead of one driver call each. Graphs are built node by node; no stream is captured.
+ * launch instead of one driver call each. Graphs are built node by node; no stream is captured.
  *
  * A graph is for exactly the same copies, from the same buffer into the same slot. It is made when
  * they are sent for the second time, and kept, so memory that is sent only once costs no more than
@@ -32,27 +32,27 @@ struct work {
 };
 
 struct entry {
-    uint64_t used; /* the sends of its last use; 0: free */
+    uint64_t used; /* the number of the send that used it last; 0: free */
     struct sl_cu_exec *exec; /* NULL: this work was sent only once */
     struct sl_copy_key key;  /* the key of the last send of this work */
     struct work work;
     struct sl_cu_graph *graph;
-    struct sl_cu_node *batch; /* the graph's node that has_signals the words */
-    bool is_set;                 /* these are already is_set for the next launch_entry: */
+    struct sl_cu_node *batch; /* the graph's node that writes the words */
+    bool is_set;                 /* these are set already for the next launch: */
     struct sl_signal signals[SL_SIGNALS];
 };
 
 struct sl_graphs {
     bool words; /* graphs raise the words; else they are raised behind the graph */
-    bool failed;   /* the driver failed to build_graph a graph */
+    bool failed;   /* the driver failed to make a graph */
     uint64_t sends;
     struct entry entries[MAX_GRAPHS];
     uint32_t filled; /* entries from here on were never used */
-    /* The entry after the last one launched reused: slots are used in sends, and so are their graphs. */
+    /* The entry after the last one that was launched again: slots are used in turn, and so are their graphs. */
     uint32_t next;
-    struct work held; /* the copies held for launch_entry, */
+    struct work held; /* the copies held for launch, */
     const struct sl_copy_side *sides[MAX_COPIES]; /* the program's side of each, */
-    /* Or the entry whose graph to launch_entry; NULL: `held` applies. */
+    /* Or the entry whose graph to launch; NULL: `held` applies. */
     struct entry *reused;
 };
 
@@ -123,7 +123,7 @@ void sl_graphs_clear(struct sl_copy_gpu *gpu)
     gpu->graphs->reused = NULL;
 }
 
-/* In a steady sequence of frames each entry is the next in sends, so one comparison is enough. */
+/* In a steady sequence of frames each entry is the next in turn, so one comparison is enough. */
 bool sl_graphs_reuse(struct sl_copy_job *job, const struct sl_copy_key *key)
 {
     struct sl_copy_gpu *gpu = job->copier->state;
@@ -218,7 +218,7 @@ static struct entry *find_entry(struct sl_graphs *graphs, const struct work *wor
 }
 
 /* Records that the work was sent: in a free entry, or in the least recently used one; an entry with
- * a graph is replaced only if it was unused for MIN_IDLE_SENDS turns. */
+ * a graph is replaced only if it was unused for MIN_IDLE_SENDS sends. */
 static void remember_work(struct sl_copy_gpu *gpu, const struct work *work)
 {
     struct sl_graphs *graphs = gpu->graphs;
@@ -362,7 +362,7 @@ void sl_graphs_prepare(struct sl_copy_gpu *gpu, const struct sl_signal *signals,
     }
 }
 
-/* The entry with the graph for the held copies, or one to build_graph it in. NULL if they are sent for the
+/* The entry with the graph for the held copies, or one to make it in. NULL if they are sent for the
  * first time. */
 static struct entry *find_or_remember(struct sl_copy_job *job, struct sl_graphs *graphs, uint64_t words)
 {

@@ -11,11 +11,11 @@
 #include "copy/cuda.h"
 #include "util/result.h"
 
-#define MAX_PIECES 4096 /* adjacent mappings that make up single array's memory */
+#define MAX_PIECES 4096 /* adjacent mappings that make up one array's memory */
 
 struct facts {
     unsigned type;    /* 0: unknown to the driver */
-    unsigned managed; /* the driver writes single byte, or four */
+    unsigned managed; /* the driver writes one byte, or four */
     int ordinal;
     unsigned long long buffer;
     uint64_t start;
@@ -183,7 +183,7 @@ static int classify_side(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
         side->memory = SL_MEMORY_PINNED;
     else
         r = classify_gpu(gpu, side, &facts);
-    /* The ID says nothing of the pieces behind the first single: those are looked at each time. */
+    /* The ID says nothing of the pieces behind the first one: those are looked at each time. */
     bool single = !facts.size || facts.start + facts.size >= address_of(side->first) + side->bytes;
     if (!single)
         side->buffer = 0;
@@ -192,7 +192,7 @@ static int classify_side(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
     return r;
 }
 
-/* The known resolve_side, or determines it now. */
+/* By what is known of the buffer, or by the driver. */
 static int resolve_side(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
 {
     struct sl_pointer_info *known = find_known(gpu, side);
@@ -207,7 +207,7 @@ static int resolve_side(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
 int sl_copy_classify(const struct sl_copy_job *job, struct sl_copy_side *side)
 {
     struct sl_copy_gpu *gpu = job->copier->state;
-    bool exclusive = job->way == SL_COPY_SEND; /* only single thread at a time sends */
+    bool exclusive = job->way == SL_COPY_SEND; /* only one thread at a time sends */
     unsigned long long buffer;
 
     side->memory = SL_MEMORY_PAGEABLE;

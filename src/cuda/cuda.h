@@ -278,7 +278,7 @@ struct sl_cu_event *sl_cuda_signal_event(const struct sl_cuda_signal *signal);
 void sl_cuda_signal_drop(struct sl_cuda_context *context, struct sl_cuda_signal *signal);
 
 /* Queries an event: 0, SLUICE_NOT_READY without a message, or a failure. Between enter (relaxed) and leave. */
-int sl_cuda_event_query(struct sl_cuda_context *context, struct sl_cu_event *event);
+int sl_cuda_query_event(struct sl_cuda_context *context, struct sl_cu_event *event);
 
 /* ---- copies between two GPUs ---- */
 

@@ -132,7 +132,7 @@ void sl_cuda_signal_drop(struct sl_cuda_context *context, struct sl_cuda_signal 
     free(signal);
 }
 
-int sl_cuda_event_query(struct sl_cuda_context *context, struct sl_cu_event *event)
+int sl_cuda_query_event(struct sl_cuda_context *context, struct sl_cu_event *event)
 {
     int code = sl_cuda.EventQuery(event);
 

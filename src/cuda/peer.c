@@ -98,9 +98,9 @@ int sl_cuda_copy_begin(struct sl_cuda_context *to, uint64_t address, const struc
         return r;
     r = find_stream(to);
     if (r == 0 && from->device == to->device)
-        r = sl_cu(to, MemcpyDtoDAsync, address, source, size, to->copies);
+        r = sl_cu(to, MemcpyDtoDAsync, address, source, size, to->copy_stream);
     else if (r == 0)
-        r = sl_cu(to, MemcpyPeerAsync, address, to->handle, source, from->handle, size, to->copies);
+        r = sl_cu(to, MemcpyPeerAsync, address, to->handle, source, from->handle, size, to->copy_stream);
     sl_cuda_leave(&scope);
     return r;
 }
@@ -112,7 +112,7 @@ int sl_cuda_copy_query(struct sl_cuda_context *to)
     int r = sl_cuda_enter(to, SL_CUDA_RELAXED, &scope);
 
     if (r == 0) {
-        int code = to->copies ? sl_cuda.StreamQuery(to->copies) : SL_CU_OK;
+        int code = to->copy_stream ? sl_cuda.StreamQuery(to->copy_stream) : SL_CU_OK;
         r = code == SL_CU_NOT_READY ? SLUICE_NOT_READY : sl_cuda_check(to, code, "cuStreamQuery");
         sl_cuda_leave(&scope);
     }

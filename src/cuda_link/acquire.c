@@ -110,7 +110,7 @@ static int look_back(struct sl_cipd_reader *reader, struct sl_cipd_frame *found)
         if (i)
             sl_cipd_consume_frame(&reader->consumer, reader->pending.index - i, found);
         const struct sl_cipd_slot *slot = slot_of(reader, found);
-        r = slot->signal ? sl_cuda_event_query(reader->context, sl_cuda_signal_event(slot->signal)) : 0;
+        r = slot->signal ? sl_cuda_query_event(reader->context, sl_cuda_signal_event(slot->signal)) : 0;
     }
     return r;
 }

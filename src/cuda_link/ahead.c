@@ -138,7 +138,7 @@ static int ask(struct sl_cipd_reader *reader, struct sl_cu_event *event)
 
     if (r != 0)
         return r;
-    r = sl_cuda_event_query(reader->context, event);
+    r = sl_cuda_query_event(reader->context, event);
     sl_cuda_leave(&scope);
     return r;
 }

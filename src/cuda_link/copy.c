@@ -106,7 +106,7 @@ static int follow_release(struct sl_cipd_reader *reader, struct copy *copy)
 /* Were the pieces done before the copy was queued? Then the GPU may have switched to another process. */
 static int look_whether_late(struct sl_cipd_reader *reader, struct copy *copy)
 {
-    int r = sl_cuda_event_query(reader->context, copy->done);
+    int r = sl_cuda_query_event(reader->context, copy->done);
 
     if (r == 0)
         sl_cipd_turns_late(&reader->turns);
@@ -145,7 +145,7 @@ static int await(struct sl_cipd_reader *reader, struct sl_cu_event *event, int64
     int r;
 
     /* `now` is from before the query. */
-    while ((r = sl_cuda_event_query(reader->context, event)) == SLUICE_NOT_READY) {
+    while ((r = sl_cuda_query_event(reader->context, event)) == SLUICE_NOT_READY) {
         if (now - began > PATIENCE)
             return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': this GPU did not get to the copy of a frame within %d s", reader->base.name,
                            (int)(PATIENCE / SLUICE_S));
@@ -167,7 +167,7 @@ bool sl_cipd_copy_free(struct sl_cipd_reader *reader, uint32_t entry)
 
     if (!copy || !copy->working || sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope) != 0)
         return true;
-    copy->working = sl_cuda_event_query(reader->context, copy->done) == SLUICE_NOT_READY;
+    copy->working = sl_cuda_query_event(reader->context, copy->done) == SLUICE_NOT_READY;
     sl_cuda_leave(&scope);
     return !copy->working;
 }
@@ -226,7 +226,7 @@ bool sl_cipd_turn_lasts(struct sl_cipd_reader *reader, uint32_t entry)
 
     if (sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope) != 0)
         return false;
-    bool lasts = sl_cuda_event_query(reader->context, copy->done) == SLUICE_NOT_READY;
+    bool lasts = sl_cuda_query_event(reader->context, copy->done) == SLUICE_NOT_READY;
     sl_cuda_leave(&scope);
     return lasts;
 }

@@ -42,7 +42,7 @@ static int look(struct sl_cipd_writer *writer, const struct sl_cipd_slot *none)
 
     for (uint32_t i = 1; i <= frames && r == SLUICE_NOT_READY; i++) {
         const struct sl_cipd_slot *slot = slot_before(writer, i);
-        r = sl_cuda_event_query(writer->context, slot->last_work.event);
+        r = sl_cuda_query_event(writer->context, slot->last_work.event);
         if (r == 0)
             writer->finished = slot->frame;
     }

@@ -46,7 +46,7 @@ struct sl_cipd_marks {
     const unsigned char *flag;       /* the flag in the segment; NULL: it is not copied */
     uint64_t between;                /* GPU memory through which each note is copied */
     struct {
-        uint64_t line;            /* sl_stream_line */
+        uint64_t line;            /* sl_stream_queue_id */
         struct sl_cu_event *last; /* after its last mark */
     } streams[STREAMS];
     uint32_t next;
@@ -243,7 +243,7 @@ int sl_cipd_mark_held(struct sl_cipd_reader *reader, struct sl_cipd_held *held, 
     if ((r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope)) != 0)
         return r;
     if ((r = find_place(reader, stream, &place)) == 0 &&
-        (r = queue(held->link->marks, reader->base.name, sl_stream_line(stream), &note, place)) == 0)
+        (r = queue(held->link->marks, reader->base.name, sl_stream_queue_id(stream), &note, place)) == 0)
         held->mark = note + 1;
     sl_cuda_leave(&scope);
     return r;

@@ -125,7 +125,7 @@ static void finish(struct sl_object *object)
     }
     sl_mutex_unlock(&reader->lock);
     sl_cipd_reader_drop(reader, SL_CIPD_REASON_NOT_TRIED, false);
-    sl_object_put_off(object); /* until sl_cipd_reader_end */
+    sl_object_defer_finish(object); /* until sl_cipd_reader_end */
     if (sl_cipd_ahead_leave(reader))
         sl_cipd_reader_end(reader);
     else

@@ -73,7 +73,7 @@ int sl_cipd_reader_stream(struct sl_cipd_reader *reader, struct sluice_stream ha
     if (handle.id == SLUICE_ON_CPU.id)
         return 0;
     /* Nearly always the same stream as the last time. A handle never refers to another stream. */
-    if (handle.id == sl_load(&reader->known_stream, relaxed) && sl_stream_lives(handle))
+    if (handle.id == sl_load(&reader->known_stream, relaxed) && sl_stream_is_alive(handle))
         return 0;
     int r = sl_stream_check(handle, &sl_device_cuda);
     if (r == SLUICE_E_WRONG_DEVICE)

@@ -34,7 +34,7 @@ int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_look *look, const struc
 /* Has the GPU done all work queued for the slot? */
 static int query_slot(struct sl_cipd_writer *writer, const struct sl_cipd_slot *slot)
 {
-    return sl_cuda_event_query(writer->context, slot->last_work.event);
+    return sl_cuda_query_event(writer->context, slot->last_work.event);
 }
 
 int sl_cipd_await_slot(struct sl_cipd_writer *writer, struct sl_cipd_slot *slot, int64_t timeout_ns)

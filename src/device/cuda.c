@@ -34,7 +34,7 @@ static void cuda_name_of(const unsigned char uuid[SL_DEVICE_UUID], char name[SL_
 
 static void cuda_close(struct sl_device *device)
 {
-    sl_cuda_leaving_end(device);
+    sl_cuda_retired_destroy(device);
     sl_cuda_context_close(device->state);
 }
 
@@ -93,7 +93,7 @@ static int cuda_synchronize(struct sl_device *device)
     }
     free(streams);
     if (r == 0)
-        r = sl_cuda_leaving_synchronize(device);
+        r = sl_cuda_retired_synchronize(device);
     return r == 0 ? wait_default(device->state) : r;
 }
 
@@ -144,7 +144,7 @@ const struct sl_device_ops sl_device_cuda = {
     .stream_default = sl_cuda_stream_default,
     .stream_destroy = sl_cuda_stream_destroy,
     .stream_capture = sl_cuda_stream_capture,
-    .stream_place = sl_cuda_stream_place,
+    .stream_queue = sl_cuda_stream_queue,
     .stream_query = sl_cuda_stream_query,
     .stream_synchronize = sl_cuda_stream_synchronize,
     .stream_wait_stream = sl_cuda_stream_wait_stream,

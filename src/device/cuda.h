@@ -39,17 +39,17 @@ int sl_cuda_stream_wrap(struct sl_stream *stream, uintptr_t native);
 int sl_cuda_stream_default(struct sl_stream *stream);
 void sl_cuda_stream_destroy(struct sl_stream *stream);
 enum sl_capture sl_cuda_stream_capture(struct sl_stream *stream);
-void sl_cuda_stream_place(const struct sl_stream *stream, struct sl_stream_place *place);
+void sl_cuda_stream_queue(const struct sl_stream *stream, struct sl_stream_queue *queue);
 int sl_cuda_stream_query(struct sl_stream *stream);
 int sl_cuda_stream_synchronize(struct sl_stream *stream);
 int sl_cuda_stream_wait_stream(struct sl_stream *stream, struct sl_stream *other);
 int sl_cuda_stream_wait_event(struct sl_stream *stream, struct sl_event *event);
 
-/* cuda_leaving.c: an owned stream whose handle has ended, and which captures nothing, is destroyed; once its work is done, if it has
+/* stream_retire.c: an owned stream whose handle has ended, and which captures nothing, is destroyed; once its work is done, if it has
  * some, which synchronize waits for. The first one is called inside sl_cuda_enter. End: with the device. */
-int sl_cuda_leaving_add(struct sl_device *device, struct sl_cu_stream *stream);
-int sl_cuda_leaving_synchronize(struct sl_device *device);
-void sl_cuda_leaving_end(struct sl_device *device);
+int sl_cuda_retire_stream(struct sl_device *device, struct sl_cu_stream *stream);
+int sl_cuda_retired_synchronize(struct sl_device *device);
+void sl_cuda_retired_destroy(struct sl_device *device);
 
 int sl_cuda_event_create(struct sl_event *event);
 void sl_cuda_event_destroy(struct sl_event *event);

@@ -102,7 +102,7 @@ static void destroy_own(struct sl_stream *stream)
     int r = sl_cuda_capture(context, sl_cuda_stream_of(stream), &state, NULL);
 
     if (r == 0 && state == SL_CUDA_CAPTURE_NONE)
-        r = sl_cuda_leaving_add(stream->object.device, sl_cuda_stream_of(stream));
+        r = sl_cuda_retire_stream(stream->object.device, sl_cuda_stream_of(stream));
     else if (r == 0)
         sl_log(SLUICE_LOG_WARN, "%s: a stream that captures a graph was left behind",
                context->name);
@@ -125,12 +125,12 @@ void sl_cuda_stream_destroy(struct sl_stream *stream)
     sl_cuda_leave(&scope);
 }
 
-void sl_cuda_stream_place(const struct sl_stream *stream, struct sl_stream_place *place)
+void sl_cuda_stream_queue(const struct sl_stream *stream, struct sl_stream_queue *queue)
 {
-    place->context = context_of(stream)->handle;
-    place->native = sl_cuda_is_legacy(stream) ? 0 : stream->native;
-    place->thread = sl_cuda_stream_of(stream) == SL_CU_PER_THREAD ? sl_os_thread_number() : 0;
-    place->blocking = stream->blocking;
+    queue->context = context_of(stream)->handle;
+    queue->native = sl_cuda_is_legacy(stream) ? 0 : stream->native;
+    queue->thread = sl_cuda_stream_of(stream) == SL_CU_PER_THREAD ? sl_os_thread_number() : 0;
+    queue->blocking = stream->blocking;
 }
 
 /* ---- capture ---- */

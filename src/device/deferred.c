@@ -9,88 +9,88 @@
 #include "device/device.h"
 #include "util/atomic.h"
 
-static struct sl_after *waiting;
+static struct sl_deferred *waiting;
 static sl_word32 count; /* for a quick check without the lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void list(struct sl_after *after)
+static void add_to_list(struct sl_deferred *deferred)
 {
-    after->next = waiting;
-    after->listed = true;
-    waiting = after;
+    deferred->next = waiting;
+    deferred->listed = true;
+    waiting = deferred;
     sl_add(&count, 1);
 }
 
-static void unlist(struct sl_after *after)
+static void remove_from_list(struct sl_deferred *deferred)
 {
-    struct sl_after **at = &waiting;
+    struct sl_deferred **at = &waiting;
 
-    while (*at != after)
+    while (*at != deferred)
         at = &(*at)->next;
-    *at = after->next;
-    after->listed = false;
+    *at = deferred->next;
+    deferred->listed = false;
     sl_add(&count, (uint32_t)-1);
 }
 
-/* Called with the lock held. Taken off the list first: once `run` is done, its owner may list it
+/* Called with the lock held. Removed from the list first: once `run` is done, its owner may add it
  * again for another stream. */
-static bool try_one(struct sl_after *after)
+static bool run_one(struct sl_deferred *deferred)
 {
-    unlist(after);
-    if (after->run(after))
+    remove_from_list(deferred);
+    if (deferred->run(deferred))
         return true;
-    list(after);
+    add_to_list(deferred);
     return false;
 }
 
-void sl_after_begin(struct sl_after *after)
+void sl_deferred_add(struct sl_deferred *deferred)
 {
     pthread_mutex_lock(&lock);
-    list(after);
+    add_to_list(deferred);
     pthread_mutex_unlock(&lock);
 }
 
-void sl_after_try(struct sl_after *after)
+void sl_deferred_run(struct sl_deferred *deferred)
 {
     struct sl_stream *done = NULL;
 
     pthread_mutex_lock(&lock);
-    if (after->listed) {
-        struct sl_stream *stream = after->stream;
-        done = try_one(after) ? stream : NULL;
+    if (deferred->listed) {
+        struct sl_stream *stream = deferred->stream;
+        done = run_one(deferred) ? stream : NULL;
     }
     pthread_mutex_unlock(&lock);
     if (done)
         sl_object_drop(&done->object); /* may call the release callback of a wrapped stream */
 }
 
-void sl_after_cancel(struct sl_after *after)
+void sl_deferred_cancel(struct sl_deferred *deferred)
 {
     pthread_mutex_lock(&lock);
-    bool listed = after->listed;
+    bool listed = deferred->listed;
     if (listed)
-        unlist(after);
+        remove_from_list(deferred);
     pthread_mutex_unlock(&lock);
     if (listed)
-        sl_object_drop(&after->stream->object);
+        sl_object_drop(&deferred->stream->object);
 }
 
 /* Runs one action that is deferred for this stream; true if it is done. */
-static bool try_any(const struct sl_stream *stream)
+static bool run_any(const struct sl_stream *stream)
 {
     bool done = false;
 
     pthread_mutex_lock(&lock);
-    for (struct sl_after *after = waiting, *next; after && !done; after = next) {
-        next = after->next;
-        done = after->stream == stream && try_one(after);
+    for (struct sl_deferred *deferred = waiting, *next; deferred && !done; deferred = next) {
+        next = deferred->next;
+        done = deferred->stream == stream && run_one(deferred);
     }
     pthread_mutex_unlock(&lock);
     return done;
 }
 
-void sl_after_ending(struct sl_stream *stream)
+void sl_deferred_end_stream(struct sl_stream *stream)
 {
-    while (sl_load(&count, relaxed) > 0 && try_any(stream))
+    while (sl_load(&count, relaxed) > 0 && run_any(stream))
         sl_object_drop(&stream->object);
 }

@@ -194,7 +194,7 @@ static void end_objects(struct sl_device *device, enum sl_end how)
         struct sl_object *object = ended;
         ended = object->next;
         if (object->kind == SL_HANDLE_STREAM)
-            sl_after_ending((struct sl_stream *)object);
+            sl_deferred_end_stream((struct sl_stream *)object);
         sl_object_drop(object);
     }
 }

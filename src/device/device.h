@@ -33,7 +33,7 @@ struct sl_device {
     bool open;
     struct sl_object *objects; /* its streams and events: a handle ends exactly when its object leaves the list */
     uint64_t default_stream;   /* its handle; 0 until first requested */
-    struct sl_leaving *leaving; /* the kind's: streams whose handles have ended, and whose work has not */
+    struct sl_retired_stream *retired; /* the kind's: streams whose handles have ended, and whose work has not */
 };
 
 struct sl_stream {
@@ -64,7 +64,7 @@ enum sl_capture {
 };
 
 /* Where a stream's work is queued. Two handles may refer to one place. */
-struct sl_stream_place {
+struct sl_stream_queue {
     const void *context; /* set by the kind; NULL: nothing is queued there */
     uintptr_t native;    /* 0: the context's default stream, whatever its handle */
     uint64_t thread;     /* the thread whose default stream it is (CU_STREAM_PER_THREAD): the calling one; 0: no thread's */
@@ -100,7 +100,7 @@ struct sl_device_ops {
     /* Quick. Also SL_CAPTURE_NONE if the driver call fails: then the calls that follow fail by themselves. */
     enum sl_capture (*stream_capture)(struct sl_stream *stream);
     /* Quick. */
-    void (*stream_place)(const struct sl_stream *stream, struct sl_stream_place *place);
+    void (*stream_queue)(const struct sl_stream *stream, struct sl_stream_queue *queue);
     int (*stream_query)(struct sl_stream *stream); /* 0 or SLUICE_NOT_READY */
     int (*stream_synchronize)(struct sl_stream *stream);
 
@@ -145,51 +145,51 @@ int sl_stream_hold(struct sluice_stream handle, struct sl_stream **stream);
 
 /* Does this handle refer to a stream that has not ended? Takes no reference, so the stream may end at any time. Does not check
  * for a fork: for callers that hold a reference to something else, which proves that this is no forked child. */
-bool sl_stream_lives(struct sluice_stream handle);
+bool sl_stream_is_alive(struct sluice_stream handle);
 
 /* False, and a place where nothing is queued, if there is no such stream. Sets no error message. */
-bool sl_stream_place(struct sluice_stream stream, struct sl_stream_place *place);
+bool sl_stream_queue_of(struct sluice_stream stream, struct sl_stream_queue *queue);
 
 /* A number of the native stream on which the calling thread's work with this object is queued: the same number, the same
  * stream. It is the handle, except for each thread's default stream, of which a handle has many. */
-uint64_t sl_stream_line(const struct sl_stream *stream);
+uint64_t sl_stream_queue_id(const struct sl_stream *stream);
 
 /* May work queued on one come after work queued earlier on the other, without a wait that Sluice knows of? So it is with any two
  * blocking streams: what the program itself launches on the default stream comes behind all of one's, and before all of the other's.
  * Not so with the default streams of two threads: who has these does not usually launch anything on the one of all threads. */
-bool sl_stream_ordered(const struct sl_stream_place *a, const struct sl_stream_place *b);
+bool sl_stream_ordered(const struct sl_stream_queue *a, const struct sl_stream_queue *b);
 
 /* Called, if set, before a wait or a record is queued that makes whatever comes after `to` also come after `from`.
  * Both are handles of streams or events; `anew`: and after nothing else any more. It may be called on any thread,
  * and no lock of this layer is held. */
-extern void (*_Atomic sl_stream_hand_on)(uint64_t from, uint64_t to, bool anew);
+extern void (*_Atomic sl_stream_order_hook)(uint64_t from, uint64_t to, bool anew);
 
 /* Something deferred until a stream's capture has ended. `run` is called on any thread, one at a time. It returns false if it
- * must be called again later; once its work is done it must not touch `after`, which may be in use again by then. */
-struct sl_after {
-    struct sl_after *next;
+ * must be called again later; once its work is done it must not touch `deferred`, which may be in use again by then. */
+struct sl_deferred {
+    struct sl_deferred *next;
     struct sl_stream *stream; /* a reference, dropped when `run` is done */
-    uint64_t thread;          /* for the owner: the stream's, as in sl_stream_place; `run` may be on another */
-    bool (*run)(struct sl_after *after);
+    uint64_t thread;          /* for the owner: the stream's, as in sl_stream_queue; `run` may be on another */
+    bool (*run)(struct sl_deferred *deferred);
     bool listed;
 };
 
-void sl_after_begin(struct sl_after *after);
+void sl_deferred_add(struct sl_deferred *deferred);
 
 /* Calls `run`, unless it is done. */
-void sl_after_try(struct sl_after *after);
+void sl_deferred_run(struct sl_deferred *deferred);
 
 /* `run` is not called any more. */
-void sl_after_cancel(struct sl_after *after);
+void sl_deferred_cancel(struct sl_deferred *deferred);
 
 /* ---- between the files of this layer, and for tests ---- */
 
-/* Calls sl_stream_hand_on, if it is set. */
-void sl_stream_follows(uint64_t from, uint64_t to, bool anew);
+/* Calls sl_stream_order_hook, if it is set. */
+void sl_stream_add_order(uint64_t from, uint64_t to, bool anew);
 
 /* To be called when a stream's handle has ended: runs what was deferred for it while its owner still knows the stream. With no
  * lock held; the caller holds a reference to the stream. */
-void sl_after_ending(struct sl_stream *stream);
+void sl_deferred_end_stream(struct sl_stream *stream);
 
 
 /* Tests what a GPU can do (enum sluice_device_ability); fills in all members but the size. */

@@ -92,7 +92,7 @@ int sl_event_record(struct sluice_event handle, struct sluice_stream stream_hand
     if (r == 0) {
         r = same_device(event, &stream->object, "stream");
         if (r == 0) {
-            sl_stream_follows(stream_handle.id, handle.id, true);
+            sl_stream_add_order(stream_handle.id, handle.id, true);
             r = ops_of(event)->event_record(event, stream);
         }
         if (r == 0)

@@ -61,10 +61,10 @@ static void host_stream_destroy(struct sl_stream *stream)
     (void)stream;
 }
 
-static void host_stream_place(const struct sl_stream *stream, struct sl_stream_place *place)
+static void host_stream_queue(const struct sl_stream *stream, struct sl_stream_queue *queue)
 {
     (void)stream;
-    (void)place;
+    (void)queue;
 }
 
 static enum sl_capture host_stream_capture(struct sl_stream *stream)
@@ -171,7 +171,7 @@ const struct sl_device_ops sl_device_host = {
     .stream_default = host_stream,
     .stream_destroy = host_stream_destroy,
     .stream_capture = host_stream_capture,
-    .stream_place = host_stream_place,
+    .stream_queue = host_stream_queue,
     .stream_query = host_stream_done,
     .stream_synchronize = host_stream_done,
     .stream_wait_stream = host_stream_wait_stream,

@@ -183,7 +183,7 @@ int sl_object_hold(uint64_t id, enum sl_handle_kind kind, struct sl_object **obj
     return *object ? 0 : not_found(id, kind, why);
 }
 
-void sl_object_put_off(struct sl_object *object)
+void sl_object_defer_finish(struct sl_object *object)
 {
     /* With an id of 0 no thread that has an old handle can take a reference. Of the two references one
      * is for the later sl_object_drop, and one for the drop in progress. */

@@ -56,7 +56,7 @@ void sl_object_drop(struct sl_object *object);
 
 /* To be called by `finish` to defer the end: the object lives on without a handle until one more
  * sl_object_drop, on any thread, which calls `finish` again. */
-void sl_object_put_off(struct sl_object *object);
+void sl_object_defer_finish(struct sl_object *object);
 
 /* How this handle ended, with the error message: SLUICE_E_CLOSED: the program ended it;
  * SLUICE_E_STALE: its device was reset or closed. */

@@ -67,7 +67,7 @@ static uint32_t abilities(int device)
     struct sl_cuda_context context = { .device = device };
     uint32_t can = 0;
 
-    if (sl_cuda_read_disabled(&context.without) != 0)
+    if (sl_cuda_read_disabled(&context.disabled) != 0)
         return 0; /* then every open fails, with the reason */
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (sl_cuda_check_cap(&context, table[i].attribute, "") == 0)

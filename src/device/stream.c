@@ -33,43 +33,43 @@ int sl_stream_hold(struct sluice_stream handle, struct sl_stream **stream)
     return r;
 }
 
-bool sl_stream_lives(struct sluice_stream handle)
+bool sl_stream_is_alive(struct sluice_stream handle)
 {
-    return sl_handle_lives(handle.id, SL_HANDLE_STREAM);
+    return sl_handle_is_alive(handle.id, SL_HANDLE_STREAM);
 }
 
-void (*_Atomic sl_stream_hand_on)(uint64_t from, uint64_t to, bool anew);
+void (*_Atomic sl_stream_order_hook)(uint64_t from, uint64_t to, bool anew);
 
-void sl_stream_follows(uint64_t from, uint64_t to, bool anew)
+void sl_stream_add_order(uint64_t from, uint64_t to, bool anew)
 {
-    void (*hand_on)(uint64_t, uint64_t, bool) = atomic_load_explicit(&sl_stream_hand_on, memory_order_acquire);
+    void (*hand_on)(uint64_t, uint64_t, bool) = atomic_load_explicit(&sl_stream_order_hook, memory_order_acquire);
 
     if (hand_on)
         hand_on(from, to, anew);
 }
 
-bool sl_stream_place(struct sluice_stream handle, struct sl_stream_place *place)
+bool sl_stream_queue_of(struct sluice_stream handle, struct sl_stream_queue *queue)
 {
     struct sl_object *object = sl_os_forked() ? NULL : sl_object_find(handle.id, SL_HANDLE_STREAM);
     const struct sl_stream *stream = (const struct sl_stream *)object;
 
-    *place = (struct sl_stream_place){ .context = NULL };
+    *queue = (struct sl_stream_queue){ .context = NULL };
     if (!object)
         return false;
-    ops_of(stream)->stream_place(stream, place);
+    ops_of(stream)->stream_queue(stream, queue);
     sl_object_drop(object);
     return true;
 }
 
-uint64_t sl_stream_line(const struct sl_stream *stream)
+uint64_t sl_stream_queue_id(const struct sl_stream *stream)
 {
-    struct sl_stream_place place = { .thread = 0 };
+    struct sl_stream_queue queue = { .thread = 0 };
 
-    ops_of(stream)->stream_place(stream, &place);
-    return place.thread ? UINT64_C(1) << 63 | place.thread : name_of(stream); /* no handle has this bit */
+    ops_of(stream)->stream_queue(stream, &queue);
+    return queue.thread ? UINT64_C(1) << 63 | queue.thread : name_of(stream); /* no handle has this bit */
 }
 
-bool sl_stream_ordered(const struct sl_stream_place *a, const struct sl_stream_place *b)
+bool sl_stream_ordered(const struct sl_stream_queue *a, const struct sl_stream_queue *b)
 {
     if (!a->context || a->context != b->context)
         return false;
@@ -328,7 +328,7 @@ int sl_stream_destroy(struct sluice_stream *handle)
     }
     if (r == 0) {
         handle->id = 0;
-        sl_after_ending(stream);
+        sl_deferred_end_stream(stream);
         sl_object_drop(&stream->object); /* the handle's reference */
     }
     sl_object_drop(&stream->object);

@@ -8,64 +8,64 @@
 #include "device/cuda.h"
 #include "util/result.h"
 
-struct sl_leaving {
-    struct sl_leaving *next;
+struct sl_retired_stream {
+    struct sl_retired_stream *next;
     struct sl_cu_stream *stream;
     unsigned waiters; /* in synchronize: it must not be destroyed */
 };
 
 /* Takes those off the list that have no work any more; also after a failure of the driver, which lost it. Under the device's lock. */
-static struct sl_leaving *take_idle(struct sl_device *device)
+static struct sl_retired_stream *remove_idle(struct sl_device *device)
 {
-    struct sl_leaving *idle = NULL, **at = &device->leaving;
+    struct sl_retired_stream *idle = NULL, **at = &device->retired;
 
     while (*at) {
-        struct sl_leaving *leaving = *at;
-        if (leaving->waiters > 0 || sl_cuda.StreamQuery(leaving->stream) == SL_CU_NOT_READY) {
-            at = &leaving->next;
+        struct sl_retired_stream *retired = *at;
+        if (retired->waiters > 0 || sl_cuda.StreamQuery(retired->stream) == SL_CU_NOT_READY) {
+            at = &retired->next;
             continue;
         }
-        *at = leaving->next;
-        leaving->next = idle;
-        idle = leaving;
+        *at = retired->next;
+        retired->next = idle;
+        idle = retired;
     }
     return idle;
 }
 
 /* Not `there`: they were destroyed with their context. */
-static void end_all(struct sl_leaving *leaving, bool there)
+static void destroy_all(struct sl_retired_stream *retired, bool there)
 {
-    while (leaving) {
-        struct sl_leaving *next = leaving->next;
+    while (retired) {
+        struct sl_retired_stream *next = retired->next;
         if (there)
-            sl_cuda.StreamDestroy(leaving->stream);
-        free(leaving);
-        leaving = next;
+            sl_cuda.StreamDestroy(retired->stream);
+        free(retired);
+        retired = next;
     }
 }
 
-int sl_cuda_leaving_add(struct sl_device *device, struct sl_cu_stream *stream)
+int sl_cuda_retire_stream(struct sl_device *device, struct sl_cu_stream *stream)
 {
-    struct sl_leaving *leaving = NULL, *idle;
+    struct sl_retired_stream *retired = NULL, *idle;
 
     if (sl_cuda.StreamQuery(stream) == SL_CU_NOT_READY)
-        leaving = malloc(sizeof *leaving);
+        retired = malloc(sizeof *retired);
     sl_mutex_lock(&device->lock);
-    idle = take_idle(device);
-    if (leaving) {
-        *leaving = (struct sl_leaving){ .next = device->leaving, .stream = stream };
-        device->leaving = leaving;
+    idle = remove_idle(device);
+    if (retired) {
+        *retired = (struct sl_retired_stream){ .next = device->retired, .stream = stream };
+        device->retired = retired;
     }
     sl_mutex_unlock(&device->lock);
-    end_all(idle, true);
-    return leaving ? 0 : sl_cu(device->state, StreamDestroy, stream);
+    destroy_all(idle, true);
+    return retired ? 0 : sl_cu(device->state, StreamDestroy, stream);
 }
 
 /* The first one that nobody has waited for in this call: the list is newest first, and what is added meanwhile is not waited for. */
-static struct sl_leaving *next_of(struct sl_device *device, struct sl_leaving *before)
+static struct sl_retired_stream *next_retired(struct sl_device *device, struct sl_retired_stream *before)
 {
     sl_mutex_lock(&device->lock);
-    struct sl_leaving *next = before ? before->next : device->leaving;
+    struct sl_retired_stream *next = before ? before->next : device->retired;
     if (next)
         next->waiters++; /* so it stays in the list, and what comes behind it can be found */
     if (before)
@@ -74,7 +74,7 @@ static struct sl_leaving *next_of(struct sl_device *device, struct sl_leaving *b
     return next;
 }
 
-int sl_cuda_leaving_synchronize(struct sl_device *device)
+int sl_cuda_retired_synchronize(struct sl_device *device)
 {
     struct sl_cuda_context *context = device->state;
     struct sl_cuda_scope scope;
@@ -82,24 +82,24 @@ int sl_cuda_leaving_synchronize(struct sl_device *device)
 
     if (r != 0)
         return r;
-    for (struct sl_leaving *at = next_of(device, NULL); at; at = next_of(device, at))
+    for (struct sl_retired_stream *at = next_retired(device, NULL); at; at = next_retired(device, at))
         if (r == 0)
             r = sl_cu(context, StreamSynchronize, at->stream);
     sl_mutex_lock(&device->lock);
-    struct sl_leaving *idle = take_idle(device);
+    struct sl_retired_stream *idle = remove_idle(device);
     sl_mutex_unlock(&device->lock);
-    end_all(idle, true);
+    destroy_all(idle, true);
     sl_cuda_leave(&scope);
     return r;
 }
 
-void sl_cuda_leaving_end(struct sl_device *device)
+void sl_cuda_retired_destroy(struct sl_device *device)
 {
     struct sl_cuda_scope scope;
     bool entered = sl_cuda_enter(device->state, SL_CUDA_RELAXED, &scope) == 0;
 
-    end_all(device->leaving, entered);
-    device->leaving = NULL;
+    destroy_all(device->retired, entered);
+    device->retired = NULL;
     if (entered)
         sl_cuda_leave(&scope);
 }

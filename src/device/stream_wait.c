@@ -31,7 +31,7 @@ int sl_stream_wait_stream(struct sluice_stream handle, struct sluice_stream othe
     if (r == 0) {
         r = same_kind(stream, &other->object, "a stream");
         if (r == 0 && stream != other) {
-            sl_stream_follows(other_handle.id, handle.id, false);
+            sl_stream_add_order(other_handle.id, handle.id, false);
             r = ops_of(stream)->stream_wait_stream(stream, other);
         }
         sl_object_drop(&other->object);
@@ -53,7 +53,7 @@ int sl_stream_wait_event(struct sluice_stream handle, struct sluice_event event_
         if (r == 0)
             r = sl_event_recorded(event);
         if (r == 0) {
-            sl_stream_follows(event_handle.id, handle.id, false);
+            sl_stream_add_order(event_handle.id, handle.id, false);
             r = ops_of(stream)->stream_wait_event(stream, event);
         }
         sl_object_drop(&event->object);

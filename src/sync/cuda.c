@@ -113,7 +113,7 @@ static inline int queue(const struct sl_sync_pages *pages, struct sl_cu_stream *
 /* The stream on which to queue calls behind the work that `thread` queued on `stream`, without invalidating a capture.
  *
  * Only its own thread can name a per-thread default stream. For another thread's the default stream itself does, and nothing else:
- * it waits for all blocking streams, of which each thread's is one, while the stream aux_stream it (sl_cuda_aux_stream) waits for it alone.
+ * it waits for all blocking streams, of which each thread's is one, while the auxiliary stream (sl_cuda_aux_stream) waits for it alone.
  * A capture on any blocking stream shuts it. To ask about that (below) harms no capture, and the caller tries again later. Should
  * one begin between the question and the call, the driver refuses the call and ends that capture: there is no event to wait for
  * instead, as none can be recorded on a stream that captures, which is why the release came to be held back. */
@@ -229,7 +229,7 @@ static int cuda_check(const struct sl_sync_pages *pages, struct sluice_stream ha
     if (handle.id == SLUICE_ON_CPU.id)
         return 0;
     /* Nearly always the same as the last time, and a handle never refers to another stream later. */
-    if (handle.id == sl_load(&pages->checked, relaxed) && sl_stream_lives(handle))
+    if (handle.id == sl_load(&pages->checked, relaxed) && sl_stream_is_alive(handle))
         return 0;
     int r = hold_stream(pages, handle, &stream);
     if (r == 0) {

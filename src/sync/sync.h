@@ -48,7 +48,7 @@ struct sl_sync_ops {
     int (*signal)(const struct sl_sync_pages *pages, struct sluice_stream stream,
                   const struct sl_signal *signals, uint32_t count);
     /* The same on a stream that the caller holds (sl_stream_hold) and that signal or check has accepted before: its handle
-     * may have ended since. `thread` is its place's (sl_stream_place) where the work was queued, which may be another thread. */
+     * may have ended since. `thread` is its place's (sl_stream_queue) where the work was queued, which may be another thread. */
     int (*signal_held)(const struct sl_sync_pages *pages, const struct sl_stream *stream, uint64_t thread,
                        const struct sl_signal *signals, uint32_t count);
     /* The same for a caller that has entered the device's context (sl_cuda_enter). NULL: this kind has no contexts. */

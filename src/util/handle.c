@@ -159,7 +159,7 @@ void *sl_handle_get(uint64_t handle, enum sl_handle_kind kind, int *why)
     return NULL;
 }
 
-bool sl_handle_lives(uint64_t handle, enum sl_handle_kind kind)
+bool sl_handle_is_alive(uint64_t handle, enum sl_handle_kind kind)
 {
     struct entry *entry = find(handle, kind);
 

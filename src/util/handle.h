@@ -27,7 +27,7 @@ uint64_t sl_handle_new(enum sl_handle_kind kind, void *object);
 void *sl_handle_get(uint64_t handle, enum sl_handle_kind kind, int *why);
 
 /* Would sl_handle_get return an object? */
-bool sl_handle_lives(uint64_t handle, enum sl_handle_kind kind);
+bool sl_handle_is_alive(uint64_t handle, enum sl_handle_kind kind);
 
 /* Ends the handle: sl_handle_get returns SLUICE_E_STALE from now on. The index is reused with the next
  * generation, and retired before generations wrap. Exactly one of several concurrent calls gets the

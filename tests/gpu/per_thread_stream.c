@@ -200,7 +200,7 @@ static uint64_t line_of(struct sluice_stream handle)
     struct sl_stream *stream;
 
     CHECK_OK(sl_stream_hold(handle, &stream));
-    uint64_t line = sl_stream_line(stream);
+    uint64_t line = sl_stream_queue_id(stream);
     sl_object_drop(&stream->object);
     return line;
 }

@@ -20,7 +20,7 @@ TEST(handle_names_its_object)
     CHECK(sl_handle_get(x, SL_HANDLE_WRITER, &why) == &a);
     CHECK(sl_handle_get(y, SL_HANDLE_EVENT, &why) == &b);
     CHECK_EQ(why, 0);
-    CHECK(sl_handle_lives(x, SL_HANDLE_WRITER));
+    CHECK(sl_handle_is_alive(x, SL_HANDLE_WRITER));
     CHECK(sl_handle_end(x, SL_HANDLE_WRITER) == &a);
     CHECK(sl_handle_end(y, SL_HANDLE_EVENT) == &b);
 }
@@ -28,7 +28,7 @@ TEST(handle_names_its_object)
 static void check_why(uint64_t handle, enum sl_handle_kind kind, int expected)
 {
     int why = 0;
-    CHECK(!sl_handle_lives(handle, kind));
+    CHECK(!sl_handle_is_alive(handle, kind));
     CHECK(!sl_handle_get(handle, kind, &why));
     CHECK_EQ(why, expected);
 }
@@ -263,7 +263,7 @@ static int small_noted(uint64_t handle, enum sl_handle_kind kind) __attribute__(
 #define sl_handle_new small_new
 #define sl_handle_get small_get
 #define sl_handle_end small_end
-#define sl_handle_lives small_lives
+#define sl_handle_is_alive small_lives
 #define sl_handle_note small_note
 #define sl_handle_noted small_noted
 #define calloc scarce_calloc

@@ -69,7 +69,7 @@ static bool put_off(struct sl_reader *reader)
     sl_release_settle(reader);
     if (!sl_release_deferred(reader))
         return false;
-    sl_object_put_off(&reader->base.object);
+    sl_object_defer_finish(&reader->base.object);
     if (sl_os_start_thread(outlast_captures, reader) == 0)
         return true;
     sl_log(SLUICE_LOG_WARN,

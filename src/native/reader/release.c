@@ -53,7 +53,7 @@ static uint64_t not_queued(struct sl_reader *reader, const struct sl_held *entry
 
 /* A deferred release; it has a reference to its stream. If the stream accepts no work any more, there is no order left to
  * keep. */
-static bool try_again(struct sl_after *deferred)
+static bool try_again(struct sl_deferred *deferred)
 {
     struct sl_held *entry = (struct sl_held *)((char *)deferred - offsetof(struct sl_held, deferred));
     const struct sl_session *session = entry->session;
@@ -72,9 +72,9 @@ static bool try_again(struct sl_after *deferred)
 /* Defers it until the capture has ended. The stream must live until then, and until its work is done. */
 static uint64_t defer(struct sl_reader *reader, struct sl_held *entry, struct sluice_stream stream, int *result)
 {
-    struct sl_stream_place place;
+    struct sl_stream_queue place;
 
-    (void)sl_stream_place(stream, &place);
+    (void)sl_stream_queue_of(stream, &place);
     *result = sl_stream_hold(stream, &entry->deferred.stream);
     if (*result != 0)
         return SL_HELD_ENDING;
@@ -121,7 +121,7 @@ static void settle_entry(struct sl_reader *reader, struct sl_held *entry, int64_
     uint64_t token = sl_load(&entry->token, acquire);
 
     if (token == SL_HELD_DEFERRED) {
-        sl_after_try(&entry->deferred);
+        sl_deferred_run(&entry->deferred);
     } else if (token == SL_HELD_QUEUED) {
         if (sl_load(entry->word, acquire) == 0 && !sl_peer_copy_is_busy(reader, entry))
             sl_store(&entry->token, 0, release);
@@ -238,7 +238,7 @@ int sl_native_release(struct sluice_reader *base, struct sluice_frame *frame, st
     sl_store(&entry->token, next, release);
     if (next == SL_HELD_DEFERRED) {
         sl_store(&reader->may_be_deferred, 1, release);
-        sl_after_begin(&entry->deferred);
+        sl_deferred_add(&entry->deferred);
     }
     if (lost)
         return sl_fail(SLUICE_E_LOST, "channel '%s': the writer took this frame back while it was read: it may not have been whole",

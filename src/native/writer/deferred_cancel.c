@@ -18,7 +18,7 @@ static struct sl_writer_slot *slot_of(struct sl_deferred_cancel *deferred)
 
 /* On any thread, but the writer's slot is nobody else's until it is settled. A stream that accepts no work any more has done what
  * it had. */
-static bool try_again(struct sl_after *after)
+static bool try_again(struct sl_deferred *after)
 {
     struct sl_deferred_cancel *deferred = (struct sl_deferred_cancel *)(void *)((char *)after - offsetof(struct sl_deferred_cancel, after));
     const struct sl_writer *writer = deferred->writer;
