@@ -96,7 +96,7 @@ void sl_fence_wait_pause(struct sl_fence_wait *wait, int64_t now, const sl_word3
     if (until == now)
         sl_pause();
     else
-        (void)sl_os_nap(stop, 0, min(until, wait->deadline));
+        (void)sl_os_futex_wait_precise(stop, 0, min(until, wait->deadline));
 }
 
 void sl_fence_wait_end(const struct sl_fence_wait *wait, struct sl_copy_speed *speed, const struct sl_copy_timing *timing)

@@ -120,7 +120,7 @@ static void drop_pool(struct sl_fence_pool *pool)
     bool only_owner_left = atomic_fetch_sub(&pool->users, 1) == 2;
 
     if (only_owner_left && sl_load(&pool->closing, seq_cst))
-        sl_os_wake(&pool->users, 1);
+        sl_os_futex_wake(&pool->users, 1);
 }
 
 void sl_fence_pool_close(struct sl_fence_pool *pool)
@@ -130,9 +130,9 @@ void sl_fence_pool_close(struct sl_fence_pool *pool)
     if (!pool)
         return;
     sl_store(&pool->closing, 1, seq_cst);
-    sl_os_wake(&pool->closing, INT32_MAX);
+    sl_os_futex_wake(&pool->closing, INT32_MAX);
     while (!atomic_compare_exchange_strong(&pool->users, &users, 0)) {
-        (void)sl_os_wait(&pool->users, users, sl_os_deadline(SLUICE_MS));
+        (void)sl_os_futex_wait(&pool->users, users, sl_os_deadline(SLUICE_MS));
         users = 1;
     }
 }

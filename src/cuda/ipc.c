@@ -191,7 +191,7 @@ static int find_open(const char *device, const struct sl_cuda_share *share, int 
                            "\"%s\": the frames' memory was open here before, and is not closed yet: the driver waits for work of this "
                            "program with that", device);
         pthread_mutex_unlock(&lock);
-        (void)sl_os_wait(&closed, seen, deadline);
+        (void)sl_os_futex_wait(&closed, seen, deadline);
         pthread_mutex_lock(&lock);
         now = sl_os_now();
     }
@@ -311,7 +311,7 @@ void sl_cuda_ipc_drop(struct sl_cuda_block *block)
         unlist(block);
         sl_add(&closed, 1);
         pthread_mutex_unlock(&lock);
-        sl_os_wake(&closed, INT32_MAX);
+        sl_os_futex_wake(&closed, INT32_MAX);
     }
     sl_cuda_context_close(block->context);
     free(block);

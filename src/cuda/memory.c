@@ -87,7 +87,7 @@ int sl_cuda_memory_make(struct sl_cuda_context *context, const char *name, size_
     if (r == SLUICE_E_DRIVER)
         r = without_descriptors(name, r);
     if (r == 0)
-        r = sl_os_keep(exported);
+        r = sl_os_driver_fd_prepare(exported);
     if (r != 0) {
         sl_os_close(exported);
         sl_cuda_memory_release(context, made);
@@ -100,10 +100,10 @@ int sl_cuda_memory_make(struct sl_cuda_context *context, const char *name, size_
 
 /* What kind of file a memory descriptor is on this system, determined once a process from one of
  * our own. */
-static int genuine_kind(struct sl_cuda_context *context, struct sl_os_kind *kind)
+static int genuine_kind(struct sl_cuda_context *context, struct sl_os_driver_fd *kind)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static struct sl_os_kind seen;
+    static struct sl_os_driver_fd seen;
     static bool known;
     size_t unit;
     uint64_t handle;
@@ -114,7 +114,7 @@ static int genuine_kind(struct sl_cuda_context *context, struct sl_os_kind *kind
     if (r == 0 && !known) {
         r = sl_cuda_memory_make(context, "a look at its descriptor", unit, &handle, &fd);
         if (r == 0) {
-            r = sl_os_kind_of(fd, &seen);
+            r = sl_os_driver_fd_kind(fd, &seen);
             sl_os_close(fd);
             sl_cuda_memory_release(context, handle);
         }
@@ -127,10 +127,10 @@ static int genuine_kind(struct sl_cuda_context *context, struct sl_os_kind *kind
 
 int sl_cuda_memory_import(struct sl_cuda_context *context, int fd, uint64_t *handle)
 {
-    struct sl_os_kind genuine, kind;
+    struct sl_os_driver_fd genuine, kind;
     int r = genuine_kind(context, &genuine);
     if (r == 0)
-        r = sl_os_kind_of(fd, &kind);
+        r = sl_os_driver_fd_kind(fd, &kind);
     if (r != 0)
         return r;
     /* The driver would send it ioctls that mean something else to another kind of file. */

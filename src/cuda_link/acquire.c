@@ -408,7 +408,7 @@ static int wait_for_session(struct sl_cipd_reader *reader, int result, int64_t n
         raise_by(&reader->no_frame, 1);
         return result;
     }
-    (void)sl_os_wait(&reader->bell, rung, next < deadline ? next : deadline);
+    (void)sl_os_futex_wait(&reader->bell, rung, next < deadline ? next : deadline);
     return GO_ON;
 }
 

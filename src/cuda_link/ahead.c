@@ -182,12 +182,12 @@ static void look_on(void *argument)
         for (uint32_t i = 0; i < reader->params.hold && sl_load(&ahead->ends, relaxed) == 0; i++)
             more = look_at(ahead, &reader->held[i]) || more;
         if (more)
-            (void)sl_os_nap(&ahead->bell, rung, sl_os_now() + LOOK);
+            (void)sl_os_futex_wait_precise(&ahead->bell, rung, sl_os_now() + LOOK);
         else
-            (void)sl_os_wait(&ahead->bell, rung, SLUICE_FOREVER);
+            (void)sl_os_futex_wait(&ahead->bell, rung, SLUICE_FOREVER);
     }
     if (atomic_compare_exchange_strong(&ahead->thread, &looks, ENDED))
-        sl_os_wake(&ahead->thread, INT32_MAX);
+        sl_os_futex_wake(&ahead->thread, INT32_MAX);
     else
         ahead->end_reader(reader);
 }
@@ -329,7 +329,7 @@ void sl_cipd_ahead_watch(struct sl_cipd_reader *reader, struct sl_cipd_held *hel
     sl_service_set_deadline(&reader->ahead->watch, held->ahead_until < soon ? held->ahead_until : soon);
     sl_service_unlock();
     sl_add(&reader->ahead->bell, 1);
-    sl_os_wake(&reader->ahead->bell, INT32_MAX);
+    sl_os_futex_wake(&reader->ahead->bell, INT32_MAX);
 }
 
 void sl_cipd_ahead_stop(struct sl_cipd_reader *reader)
@@ -340,7 +340,7 @@ void sl_cipd_ahead_stop(struct sl_cipd_reader *reader)
         return;
     sl_store(&ahead->ends, 1, release);
     sl_add(&ahead->bell, 1);
-    sl_os_wake(&ahead->bell, INT32_MAX);
+    sl_os_futex_wake(&ahead->bell, INT32_MAX);
     sl_service_lock();
     sl_service_remove(&ahead->watch);
     sl_mutex_lock(&reader->lock);
@@ -362,7 +362,7 @@ bool sl_cipd_ahead_leave(struct sl_cipd_reader *reader)
     if (!ahead)
         return true;
     while (sl_load(&ahead->thread, acquire) == LOOKS && now < deadline) {
-        (void)sl_os_wait(&ahead->thread, LOOKS, deadline);
+        (void)sl_os_futex_wait(&ahead->thread, LOOKS, deadline);
         now = sl_os_now();
     }
     return !atomic_compare_exchange_strong(&ahead->thread, &looks, ABANDONED);

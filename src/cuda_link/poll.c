@@ -27,7 +27,7 @@ static void look(struct sl_watch *watch)
 
     sl_mutex_lock(&reader->lock);
     if (has_news(reader))
-        sl_os_note_set(reader->note);
+        sl_os_eventfd_set(reader->note);
     sl_mutex_unlock(&reader->lock);
     sl_service_set_deadline(watch, sl_os_deadline(WATCH));
 }
@@ -36,9 +36,9 @@ void sl_cipd_note_settle(struct sl_cipd_reader *reader)
 {
     sl_mutex_lock(&reader->lock);
     if (reader->pending.index || has_news(reader))
-        sl_os_note_set(reader->note);
+        sl_os_eventfd_set(reader->note);
     else
-        sl_os_note_clear(reader->note);
+        sl_os_eventfd_clear(reader->note);
     sl_mutex_unlock(&reader->lock);
 }
 
@@ -49,11 +49,11 @@ int sl_cipd_reader_fd(struct sluice_reader *base)
 
     if (reader->note >= 0)
         return reader->note;
-    if ((r = sl_os_note_open(&reader->note)) != 0) {
+    if ((r = sl_os_eventfd_open(&reader->note)) != 0) {
         reader->note = -1;
         return r;
     }
-    sl_os_note_set(reader->note);
+    sl_os_eventfd_set(reader->note);
     reader->watch = (struct sl_watch){ .fd = -1, .timer = look, .deadline = sl_os_deadline(WATCH) };
     sl_service_lock();
     r = sl_service_add(&reader->watch);

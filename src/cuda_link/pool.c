@@ -188,7 +188,7 @@ static void empty(void *argument)
         sl_os_sleep(piece->at - now);
     piece->end(piece->what);
     sl_add(&piece->bin->count, (uint32_t)-1);
-    sl_os_wake(&piece->bin->count, INT32_MAX);
+    sl_os_futex_wake(&piece->bin->count, INT32_MAX);
     sl_cipd_bin_leave(piece->bin);
     free(piece);
 }
@@ -227,7 +227,7 @@ uint32_t sl_cipd_bin_wait(struct sl_cipd_bin *bin, int64_t patience_ns)
     uint32_t left;
 
     while ((left = sl_cipd_bin_count(bin)) != 0 && sl_os_now() < deadline)
-        (void)sl_os_wait(&bin->count, left, deadline);
+        (void)sl_os_futex_wait(&bin->count, left, deadline);
     return left;
 }
 

@@ -100,9 +100,9 @@ void sl_cipd_reader_stop(struct sluice_reader *base)
 
     sl_store(&reader->closing, 1, release);
     sl_add(&reader->bell, 1);
-    sl_os_wake(&reader->bell, INT32_MAX);
+    sl_os_futex_wake(&reader->bell, INT32_MAX);
     if (reader->note >= 0)
-        sl_os_note_set(reader->note);
+        sl_os_eventfd_set(reader->note);
 }
 
 static void finish(struct sl_object *object)
@@ -237,5 +237,5 @@ void sl_cipd_reader_retry(struct sl_cipd_reader *reader)
 {
     sl_store(&reader->retry, 1, release);
     sl_add(&reader->bell, 1);
-    sl_os_wake(&reader->bell, INT32_MAX);
+    sl_os_futex_wake(&reader->bell, INT32_MAX);
 }

@@ -98,15 +98,15 @@ int sl_os_named_make(const char *name, uint64_t size, int *fd, struct sl_os_name
 int sl_os_named_make_hidden(uint64_t size, int *fd, struct sl_os_named *about);
 
 /* Gives it a name. SLUICE_E_EXISTS without a message. */
-int sl_os_named_give(int fd, const char *name);
+int sl_os_named_add_name(int fd, const char *name);
 
 /* Opens the memory of descriptor `fd` again, as an independent writable descriptor. SLUICE_E_UNSUPPORTED, without a message,
  * if this system cannot do that. */
-int sl_os_named_again(int fd, int *again);
+int sl_os_named_reopen(int fd, int *again);
 
 /* Which memory a descriptor or a name refers to. For a name: SLUICE_E_NOT_FOUND without a message. */
 int sl_os_named_about(int fd, struct sl_os_named *about);
-int sl_os_named_look(const char *name, struct sl_os_named *about);
+int sl_os_named_stat(const char *name, struct sl_os_named *about);
 
 /* Copies its first `size` bytes. Unlike access through a mapping this is safe if its owner truncates it. False if it is
  * shorter than that. */
@@ -149,14 +149,14 @@ int sl_os_named_alone(int fd);
 /* Sleeps while *word == value, until woken or `deadline` (sl_os_now's clock; SLUICE_FOREVER: none).
  * Returns 0 when the caller should check again (also spuriously), SLUICE_TIMEOUT at the deadline.
  * Works across processes, and on a read-only mapping. Sets no error message. */
-int sl_os_wait(const sl_word32 *word, uint32_t value, int64_t deadline);
+int sl_os_futex_wait(const sl_word32 *word, uint32_t value, int64_t deadline);
 
-/* The same for a caller that wants to check again at about `until`, and may wake slightly before that. In sl_os_wait the kernel
+/* The same for a caller that wants to check again at about `until`, and may wake slightly before that. In sl_os_futex_wait the kernel
  * may wake the thread late by up to its timer slack, which is 50 us unless the program has set it. */
-int sl_os_nap(const sl_word32 *word, uint32_t value, int64_t until);
+int sl_os_futex_wait_precise(const sl_word32 *word, uint32_t value, int64_t until);
 
 /* Wakes up to `count` waiters. */
-void sl_os_wake(const sl_word32 *word, int count);
+void sl_os_futex_wake(const sl_word32 *word, int count);
 
 /* ---- dir.c: the folder of channels, its locks and sockets ---- */
 
@@ -267,26 +267,26 @@ bool sl_os_drain(int fd);
 /* ---- driver_fd.c: descriptors that a driver made ---- */
 
 /* What kind of file a descriptor refers to, in enough detail to recognize those of one driver. */
-struct sl_os_kind {
+struct sl_os_driver_fd {
     uint64_t file_system;
     uint32_t type, driver;
 };
-int sl_os_kind_of(int fd, struct sl_os_kind *kind);
+int sl_os_driver_fd_kind(int fd, struct sl_os_driver_fd *kind);
 
 /* Prepares a descriptor that a driver made: it is CLOEXEC from now on. */
-int sl_os_keep(int fd);
+int sl_os_driver_fd_prepare(int fd);
 
 /* ---- epoll.c: what a program may poll ---- */
 
-/* A gate is readable while any descriptor in it is. */
-int sl_os_gate_open(int *fd);
-int sl_os_gate_add(int gate, int fd);
-void sl_os_gate_remove(int gate, int fd);
+/* An epoll is readable while any descriptor in it is. */
+int sl_os_epoll_open(int *fd);
+int sl_os_epoll_add(int epoll, int fd);
+void sl_os_epoll_remove(int epoll, int fd);
 
-/* A note is a descriptor that is readable from set to clear. */
-int sl_os_note_open(int *fd);
-void sl_os_note_set(int fd);
-void sl_os_note_clear(int fd);
+/* An eventfd is readable from set to clear. */
+int sl_os_eventfd_open(int *fd);
+void sl_os_eventfd_set(int fd);
+void sl_os_eventfd_clear(int fd);
 
 /* Waits until `fd` is readable: 0, or SLUICE_TIMEOUT. Sets no error message. */
 int sl_os_wait_readable(int fd, int64_t deadline);
@@ -410,7 +410,7 @@ struct sl_watch {
     int64_t deadline; /* 0: none. Cleared before timer() is called */
     bool added;       /* private from here on */
     bool muted;       /* hung up and reported: its fd is not polled any more */
-    size_t place;     /* its index among the timers */
+    size_t heap_index; /* its index among the timers */
 };
 
 /* All under the service lock. Adding starts the thread if need be: SLUICE_E_SYSTEM if it cannot;

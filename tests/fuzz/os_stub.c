@@ -215,7 +215,7 @@ size_t os_stub_watches(void) { return watch_count; }
 
 /* ---- wake.c ---- */
 
-int sl_os_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
+int sl_os_futex_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
 {
     int rounds = 0;
 
@@ -233,12 +233,12 @@ int sl_os_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
     return 0;
 }
 
-int sl_os_nap(const sl_word32 *word, uint32_t value, int64_t until)
+int sl_os_futex_wait_precise(const sl_word32 *word, uint32_t value, int64_t until)
 {
-    return sl_os_wait(word, value, until);
+    return sl_os_futex_wait(word, value, until);
 }
 
-void sl_os_wake(const sl_word32 *word, int count)
+void sl_os_futex_wake(const sl_word32 *word, int count)
 {
     (void)word;
     (void)count;

@@ -9,12 +9,12 @@
 #include "harness/test.h"
 #include "os/os.h"
 
-static struct sl_os_kind kind_of(int fd)
+static struct sl_os_driver_fd kind_of(int fd)
 {
-    struct sl_os_kind kind;
+    struct sl_os_driver_fd kind;
 
     memset(&kind, 0xee, sizeof kind);
-    CHECK_OK(sl_os_kind_of(fd, &kind));
+    CHECK_OK(sl_os_driver_fd_kind(fd, &kind));
     return kind;
 }
 
@@ -22,7 +22,7 @@ TEST(driver_fd_kinds_are_recognised)
 {
     int one, two, null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    struct sl_os_kind kind;
+    struct sl_os_driver_fd kind;
 
     CHECK_OK(sl_os_memory_create("one", 4096, &one));
     CHECK_OK(sl_os_memory_create("two", 8192, &two));
@@ -37,7 +37,7 @@ TEST(driver_fd_kinds_are_recognised)
     sl_os_close(two);
     close(null);
     close(file);
-    CHECK_SAYS(sl_os_kind_of(-1, &kind), SLUICE_E_SYSTEM, "descriptor -1");
+    CHECK_SAYS(sl_os_driver_fd_kind(-1, &kind), SLUICE_E_SYSTEM, "descriptor -1");
 }
 
 TEST(driver_fds_do_not_outlive_exec)
@@ -45,8 +45,8 @@ TEST(driver_fds_do_not_outlive_exec)
     int fd = open("/dev/null", O_RDONLY);
 
     CHECK_EQ(fcntl(fd, F_GETFD), 0);
-    CHECK_OK(sl_os_keep(fd));
+    CHECK_OK(sl_os_driver_fd_prepare(fd));
     CHECK_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
     close(fd);
-    CHECK_SAYS(sl_os_keep(-1), SLUICE_E_SYSTEM, "descriptor -1");
+    CHECK_SAYS(sl_os_driver_fd_prepare(-1), SLUICE_E_SYSTEM, "descriptor -1");
 }

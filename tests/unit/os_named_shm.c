@@ -45,7 +45,7 @@ TEST(named_make_and_open)
     sl_os_close(other);
     CHECK(sl_os_named_remove(name, &about));
     CHECK_EQ(sl_os_named_open(name, true, &fd, &about), SLUICE_E_NOT_FOUND);
-    CHECK_EQ(sl_os_named_look(name, &about), SLUICE_E_NOT_FOUND);
+    CHECK_EQ(sl_os_named_stat(name, &about), SLUICE_E_NOT_FOUND);
 }
 
 TEST(named_names_have_no_slash_and_255_bytes)
@@ -64,7 +64,7 @@ TEST(named_names_have_no_slash_and_255_bytes)
     longest[SL_OS_NAMED + 1] = 0;
     CHECK_SAYS(sl_os_named_make(longest, BYTES, &fd, &about), SLUICE_E_NAME, "255");
     CHECK_SAYS(sl_os_named_open("a/b", true, &fd, &about), SLUICE_E_NAME, "slash");
-    CHECK_SAYS(sl_os_named_look("", &about), SLUICE_E_NAME, "slash");
+    CHECK_SAYS(sl_os_named_stat("", &about), SLUICE_E_NAME, "slash");
     CHECK_SAYS(sl_os_named_link("/a", "b"), SLUICE_E_NAME, "slash");
     CHECK_SAYS(sl_os_named_move("a", "c", "b/"), SLUICE_E_NAME, "slash");
     CHECK_SAYS(sl_os_named_move("a", "c/", "b"), SLUICE_E_NAME, "slash");
@@ -82,7 +82,7 @@ TEST(named_link_gives_a_lost_name_back)
     CHECK_EQ(sl_os_named_link(name, second), SLUICE_E_EXISTS);
     CHECK_EQ(unlink(cipd_path(name)), 0);
     CHECK_OK(sl_os_named_link(second, name));
-    CHECK_OK(sl_os_named_look(name, &now));
+    CHECK_OK(sl_os_named_stat(name, &now));
     CHECK_EQ(now.inode, about.inode);
     CHECK_EQ(unlink(cipd_path(name)), 0);
     CHECK_EQ(sl_os_named_link(name, cipd_name("x")), SLUICE_E_NOT_FOUND);
@@ -95,13 +95,13 @@ TEST(named_move_replaces_in_one_step)
     struct sl_os_named old, new, now;
     int one = made(name, &old), two = made(second, &new);
     CHECK_OK(sl_os_named_move(second, cipd_name("third"), name));
-    CHECK_OK(sl_os_named_look(name, &now));
+    CHECK_OK(sl_os_named_stat(name, &now));
     CHECK_EQ(now.inode, new.inode);
     CHECK_EQ(now.links, 2);
     CHECK_OK(sl_os_named_about(one, &now));
     CHECK_EQ(now.links, 0);
     CHECK_OK(sl_os_named_move(second, cipd_name("third"), name)); /* it is already: no third name stays */
-    CHECK_OK(sl_os_named_look(name, &now));
+    CHECK_OK(sl_os_named_stat(name, &now));
     CHECK_EQ(now.links, 2);
     CHECK_EQ(sl_os_named_move(cipd_name("none"), cipd_name("third"), name), SLUICE_E_NOT_FOUND);
     sl_os_close(one);

@@ -97,7 +97,7 @@ static bool moved(const struct sl_cipd_barrier *barrier)
 {
     const struct sl_os_named *memory = &barrier->segment.memory;
     struct sl_os_named now;
-    return sl_os_named_look(barrier->name, &now) == 0 &&
+    return sl_os_named_stat(barrier->name, &now) == 0 &&
            (now.inode != memory->inode || now.device != memory->device);
 }
 
@@ -356,7 +356,7 @@ void sl_cipd_barrier_tend(struct sl_cipd_barrier *barrier)
     if (!barrier->held)
         return;
     struct sl_os_named now;
-    if (sl_os_named_look(barrier->name, &now) == SLUICE_E_NOT_FOUND)
+    if (sl_os_named_stat(barrier->name, &now) == SLUICE_E_NOT_FOUND)
         (void)sl_os_named_link(barrier->segment.second, barrier->name);
     if (!moved(barrier))
         return;

@@ -122,7 +122,7 @@ static int sweep_one(void *context, const char *name)
     struct sweep *sweep = context;
     struct sl_os_named memory;
     int fd;
-    if (!is_second_of_any(name) || sl_os_named_look(name, &memory) || memory.owner != sl_os_uid() ||
+    if (!is_second_of_any(name) || sl_os_named_stat(name, &memory) || memory.owner != sl_os_uid() ||
         sl_os_named_open(name, true, &fd, &memory))
         return 0;
     if (memory.owner == sl_os_uid() && is_segment(fd) && !sl_os_named_locked(fd)) {

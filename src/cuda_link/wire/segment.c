@@ -47,7 +47,7 @@ static int map(struct sl_cipd_segment *segment, int fd)
  * also keeps the lock of the descriptor it was made from. */
 static int map_hidden(struct sl_cipd_segment *segment)
 {
-    int fd, result = sl_os_named_again(segment->fd, &fd);
+    int fd, result = sl_os_named_reopen(segment->fd, &fd);
     if (result)
         return result;
     result = map(segment, fd);
@@ -178,7 +178,7 @@ static int give_second(struct sl_cipd_segment *segment)
     int result;
     do {
         sl_cipd_segment_make_second(segment->name, segment->second);
-        result = sl_os_named_give(segment->fd, segment->second);
+        result = sl_os_named_add_name(segment->fd, segment->second);
     } while (result == SLUICE_E_EXISTS);
     if (result)
         segment->second[0] = 0;
@@ -232,7 +232,7 @@ int sl_cipd_segment_show(struct sl_cipd_segment *segment)
 {
     if (!segment->hidden)
         return 0;
-    int result = sl_os_named_give(segment->fd, segment->name);
+    int result = sl_os_named_add_name(segment->fd, segment->name);
     if (result == SLUICE_E_EXISTS)
         return sl_fail(result, "cuda-link channel %s has another writer, which was quicker", segment->name);
     if (result)
@@ -263,7 +263,7 @@ static int own_found(struct sl_cipd_segment *segment, int attempt)
     int result = keep_lock(segment);
     if (result == SLUICE_E_EXISTS)
         result = taken(segment->name);
-    if (result == 0 && (sl_os_named_look(segment->name, &now) || !sl_cipd_segment_same(&now, &segment->memory)))
+    if (result == 0 && (sl_os_named_stat(segment->name, &now) || !sl_cipd_segment_same(&now, &segment->memory)))
         result = SLUICE_AGAIN;
     if (result == 0 && segment->memory.size == 0)
         result = sl_cipd_segment_drop_empty(segment, segment->name, attempt > ATTEMPTS / 2);
@@ -324,7 +324,7 @@ int sl_cipd_segment_tend(struct sl_cipd_segment *segment)
     struct sl_os_named now;
     if (segment->hidden)
         return 0;
-    int result = sl_os_named_look(segment->name, &now);
+    int result = sl_os_named_stat(segment->name, &now);
     if (result == SLUICE_E_NOT_FOUND) {
         result = sl_os_named_link(segment->second, segment->name);
         if (result == 0)
@@ -332,7 +332,7 @@ int sl_cipd_segment_tend(struct sl_cipd_segment *segment)
         if (result != SLUICE_E_EXISTS)
             return result == SLUICE_E_NOT_FOUND ? sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: both names of "
                 "its segment were taken away; new readers cannot find it", segment->name) : result;
-        result = sl_os_named_look(segment->name, &now);
+        result = sl_os_named_stat(segment->name, &now);
     }
     if (result)
         return result;
@@ -347,7 +347,7 @@ int sl_cipd_segment_tend(struct sl_cipd_segment *segment)
 enum sl_cipd_fate sl_cipd_segment_fate(const struct sl_cipd_segment *segment)
 {
     struct sl_os_named now;
-    int result = sl_os_named_look(segment->name, &now);
+    int result = sl_os_named_stat(segment->name, &now);
     if (result == 0)
         return sl_cipd_segment_same(&now, &segment->memory) ? SL_CIPD_HERE : SL_CIPD_REPLACED;
     if (result != SLUICE_E_NOT_FOUND || sl_os_named_locked(segment->fd))

@@ -229,6 +229,6 @@ int sl_cipd_consume_wait(struct sl_cipd_consumer *consumer, int64_t deadline_ns)
     uint32_t index;
     if (sl_cipd_load_shut(at, &consumer->session.layout) || news(consumer, &index))
         return 0;
-    sl_os_wait(sl_cipd_index_word(at), index, earlier(deadline_ns, now + (woken ? SLICE : GLANCE)));
+    sl_os_futex_wait(sl_cipd_index_word(at), index, earlier(deadline_ns, now + (woken ? SLICE : GLANCE)));
     return 0;
 }

@@ -16,7 +16,7 @@ enum { ZEROS = 1000 };           /* loads until a zero is believed */
 
 static void wake(const struct sl_cipd_segment *segment)
 {
-    sl_os_wake(sl_cipd_index_word(segment->at), INT_MAX);
+    sl_os_futex_wake(sl_cipd_index_word(segment->at), INT_MAX);
 }
 
 /* The layout found in the segment, whoever wrote it; false if there is none that is valid and

@@ -247,7 +247,7 @@ static int wait_for(struct sl_reader *reader, struct sl_memory *object)
             if (step.watch)
                 spin_until = step.until;
             else
-                (void)sl_os_nap(&reader->closing, 0, step.until);
+                (void)sl_os_futex_wait_precise(&reader->closing, 0, step.until);
         }
         now = sl_os_now();
     }

@@ -47,7 +47,7 @@ static void look(struct sl_watch *watch)
     int64_t now = sl_os_now();
 
     if (sl_exchange(&reader->poll.check_room, 0)) { /* only acquire may look at the words of releases */
-        sl_os_note_set(reader->poll.note);
+        sl_os_eventfd_set(reader->poll.note);
         return;
     }
     int found = sl_lease_look(&session->link->words, reader->params.mode, want);
@@ -72,7 +72,7 @@ static void look_at_rest(struct sl_watch *watch)
     int64_t now = sl_os_now();
 
     if (now >= reader->poll.rest_until_ns || (found != SL_LEASE_NONE && found != SL_LEASE_SOON))
-        sl_os_note_set(reader->poll.note);
+        sl_os_eventfd_set(reader->poll.note);
     else
         sl_service_set_deadline(watch, now + REST_LOOK);
 }
@@ -144,7 +144,7 @@ void sl_poll_fd_update(struct sl_reader *reader)
 {
     struct sl_session *session = reader->session;
 
-    sl_os_note_clear(reader->poll.note);
+    sl_os_eventfd_clear(reader->poll.note);
     sl_store(&reader->poll.check_room, 0, relaxed);
     if (session && sl_load(&session->link->gone, acquire)) {
         sl_service_lock();
@@ -157,7 +157,7 @@ void sl_poll_fd_update(struct sl_reader *reader)
     }
     /* The note reports frames from before the flag was set, the socket those from after it. */
     if (sl_wait_has_news(reader))
-        sl_os_note_set(reader->poll.note);
+        sl_os_eventfd_set(reader->poll.note);
 }
 
 void sl_poll_fd_add(struct sl_reader *reader, struct sl_session *session)
@@ -170,7 +170,7 @@ void sl_poll_fd_add(struct sl_reader *reader, struct sl_session *session)
         reader->poll.watch = (struct sl_watch){ .fd = session->link->wake_fd, .ready = committed, .timer = look };
         r = sl_service_add(&reader->poll.watch);
     } else {
-        r = sl_os_gate_add(reader->poll.epoll, session->link->wake_fd);
+        r = sl_os_epoll_add(reader->poll.epoll, session->link->wake_fd);
     }
     if (r != 0)
         sl_log(SLUICE_LOG_ERROR, "channel '%s': its descriptor will not wake: %s", reader->base.name, sl_last_error());
@@ -183,21 +183,21 @@ void sl_poll_fd_remove(struct sl_reader *reader, struct sl_session *session)
     if (session->pages)
         sl_service_remove(&reader->poll.watch);
     else
-        sl_os_gate_remove(reader->poll.epoll, session->link->wake_fd);
+        sl_os_epoll_remove(reader->poll.epoll, session->link->wake_fd);
 }
 
 /* The epoll descriptor with the note in it. */
 static int make_descriptors(int *epoll, int *note)
 {
-    int r = sl_os_note_open(note);
+    int r = sl_os_eventfd_open(note);
 
     if (r != 0)
         return r;
-    if ((r = sl_os_gate_open(epoll)) != 0) {
+    if ((r = sl_os_epoll_open(epoll)) != 0) {
         sl_os_close(*note);
         return r;
     }
-    if ((r = sl_os_gate_add(*epoll, *note)) != 0) {
+    if ((r = sl_os_epoll_add(*epoll, *note)) != 0) {
         sl_os_close(*note);
         sl_os_close(*epoll);
     }

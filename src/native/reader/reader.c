@@ -181,7 +181,7 @@ static int wait_for_writer(struct sl_reader *reader)
         if (answer > until)
             until = answer;
         if (now < until) {
-            (void)sl_os_wait(&reader->bell, rung, until);
+            (void)sl_os_futex_wait(&reader->bell, rung, until);
         } else if (later) {
             return 0;
         } else if (give_up(reader, now)) {

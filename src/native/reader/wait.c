@@ -158,7 +158,7 @@ static bool wait_for_device(struct sl_reader *reader, int64_t deadline)
         if (step.watch)
             ready = watch(reader, until);
         else
-            (void)sl_os_nap(session->link->page.bell, rung, until);
+            (void)sl_os_futex_wait_precise(session->link->page.bell, rung, until);
     }
     SL_STAGE_END(WAIT_DEVICE);
     return ready;
@@ -191,7 +191,7 @@ bool sl_wait_for_news(struct sl_reader *reader, int64_t deadline, bool arriving)
     if (live && !arriving)
         sl_store(session->link->page.want, sl_lease_want(&session->lease), seq_cst);
     if (arriving ? !called(reader) : !must_look(reader) && !is_coming(reader))
-        (void)sl_os_wait(bell, rung, deadline);
+        (void)sl_os_futex_wait(bell, rung, deadline);
     if (live)
         sl_store(session->link->page.want, 0, relaxed);
     return false;

@@ -371,7 +371,7 @@ void sl_serve_wake(struct sl_serve *base, uint64_t sequence)
         if (want != 0 && sequence >= want) {
             sl_store(reader->page.want, 0, relaxed);
             sl_add(reader->page.bell, 1);
-            sl_os_wake(reader->page.bell, 1);
+            sl_os_futex_wake(reader->page.bell, 1);
         }
         want = sl_load(reader->page.want_fd, seq_cst);
         if (want != 0 && sequence >= want) {

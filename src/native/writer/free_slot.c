@@ -54,7 +54,7 @@ bool sl_free_slot_wait(struct sl_writer *writer, int64_t since, int64_t timeout_
             break;
         sl_serve_evict(serve, writer->params.lease_timeout_ns);
         int64_t until = now + look;
-        (void)sl_os_wait(&serve->freed, freed, until < deadline ? until : deadline);
+        (void)sl_os_futex_wait(&serve->freed, freed, until < deadline ? until : deadline);
         look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
         now = sl_os_now();
     }

@@ -47,7 +47,7 @@ static void make_apart(void *argument)
 
     make(growth);
     if (atomic_compare_exchange_strong(&growth->state, &making, MADE))
-        sl_os_wake(&growth->state, 1); /* at worst the memory is another's by now, and a waiter there looks once more */
+        sl_os_futex_wake(&growth->state, 1); /* at worst the memory is another's by now, and a waiter there looks once more */
     else
         drop(growth);
 }
@@ -112,7 +112,7 @@ static void await(const struct sl_growth *growth, int64_t patience_ns)
     int64_t until = growth->began_ns + patience_ns;
 
     while (sl_load(&growth->state, acquire) == MAKING && sl_os_now() < until)
-        (void)sl_os_wait(&growth->state, MAKING, until);
+        (void)sl_os_futex_wait(&growth->state, MAKING, until);
 }
 
 int sl_grow(struct sl_writer *writer, int64_t patience_ns)

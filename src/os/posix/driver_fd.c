@@ -10,7 +10,7 @@
 #include "os/os.h"
 #include "util/result.h"
 
-int sl_os_kind_of(int fd, struct sl_os_kind *kind)
+int sl_os_driver_fd_kind(int fd, struct sl_os_driver_fd *kind)
 {
     struct stat status;
 
@@ -22,7 +22,7 @@ int sl_os_kind_of(int fd, struct sl_os_kind *kind)
     return 0;
 }
 
-int sl_os_keep(int fd)
+int sl_os_driver_fd_prepare(int fd)
 {
     int flags = fcntl(fd, F_GETFD);
 

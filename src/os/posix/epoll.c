@@ -11,45 +11,45 @@
 #include "os/os.h"
 #include "util/result.h"
 
-int sl_os_gate_open(int *fd)
+int sl_os_epoll_open(int *fd)
 {
-    int gate = epoll_create1(EPOLL_CLOEXEC);
-    if (gate < 0)
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll < 0)
         return sl_fail_errno(errno, "cannot make an epoll descriptor");
-    *fd = gate;
+    *fd = epoll;
     return 0;
 }
 
-int sl_os_gate_add(int gate, int fd)
+int sl_os_epoll_add(int epoll, int fd)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
-    if (epoll_ctl(gate, EPOLL_CTL_ADD, fd, &event) != 0)
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)
         return sl_fail_errno(errno, "cannot add descriptor %d to an epoll descriptor", fd);
     return 0;
 }
 
-void sl_os_gate_remove(int gate, int fd)
+void sl_os_epoll_remove(int epoll, int fd)
 {
-    (void)epoll_ctl(gate, EPOLL_CTL_DEL, fd, NULL);
+    (void)epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
-int sl_os_note_open(int *fd)
+int sl_os_eventfd_open(int *fd)
 {
-    int note = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (note < 0)
+    int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (event < 0)
         return sl_fail_errno(errno, "cannot make an eventfd");
-    *fd = note;
+    *fd = event;
     return 0;
 }
 
-void sl_os_note_set(int fd)
+void sl_os_eventfd_set(int fd)
 {
     uint64_t one = 1;
     while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
         ;
 }
 
-void sl_os_note_clear(int fd)
+void sl_os_eventfd_clear(int fd)
 {
     uint64_t count;
     while (read(fd, &count, sizeof count) < 0 && errno == EINTR)

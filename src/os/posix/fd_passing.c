@@ -16,7 +16,7 @@
 
 /* The most that the kernel passes in one message (SCM_MAX_FD). With room for all of them a
  * truncated list can only mean that this process has no descriptors left. */
-enum { MOST_FDS = 253 };
+enum { MAX_RECEIVED_FDS = 253 };
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */
@@ -29,7 +29,7 @@ int sl_os_send(int fd, const void *message, size_t size, const int *fds, int fd_
                        fd_count);
     union {
         struct cmsghdr align;
-        char room[CMSG_SPACE(SL_OS_MAX_FDS * sizeof(int))];
+        char space[CMSG_SPACE(SL_OS_MAX_FDS * sizeof(int))];
     } control;
     struct iovec part = { .iov_base = (void *)(uintptr_t)message, .iov_len = size };
     struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
@@ -79,22 +79,22 @@ void sl_os_take_no_descriptors(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no));
 }
 
-static int take_fds(struct msghdr *header, int *fds)
+static int collect_fds(struct msghdr *header, int *fds)
 {
     int count = 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
-        int came = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        if (came > MOST_FDS - count)
-            came = MOST_FDS - count;
-        memcpy(fds + count, CMSG_DATA(c), (size_t)came * sizeof(int));
-        count += came;
+        int received_here = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        if (received_here > MAX_RECEIVED_FDS - count)
+            received_here = MAX_RECEIVED_FDS - count;
+        memcpy(fds + count, CMSG_DATA(c), (size_t)received_here * sizeof(int));
+        count += received_here;
     }
     return count;
 }
 
-static int cut_off(void)
+static int fail_truncated(void)
 {
     struct rlimit limit = { 0, 0 };
     getrlimit(RLIMIT_NOFILE, &limit);
@@ -104,21 +104,21 @@ static int cut_off(void)
 }
 
 /* One received message with all its descriptors. */
-struct parcel {
+struct received {
     ssize_t size; /* 0: the end, or an empty message; -1: see errno */
     bool certified; /* it came with its sender's credentials */
     int flags;    /* those of recvmsg */
     int count;
-    int fds[MOST_FDS];
+    int fds[MAX_RECEIVED_FDS];
 };
 
 /* A connection reset is reported before messages that the peer sent earlier, and only once, so read
  * again after it. */
-static void receive(int fd, void *bytes, size_t capacity, struct parcel *parcel)
+static void receive(int fd, void *bytes, size_t capacity, struct received *received)
 {
     union {
         struct cmsghdr align;
-        char room[CMSG_SPACE(MOST_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+        char space[CMSG_SPACE(MAX_RECEIVED_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
     } control;
     struct iovec part = { .iov_base = bytes, .iov_len = capacity };
     struct msghdr header;
@@ -132,38 +132,38 @@ static void receive(int fd, void *bytes, size_t capacity, struct parcel *parcel)
             break;
         reset = true;
     }
-    parcel->size = got < 0 && reset ? 0 : got;
-    parcel->flags = got < 0 ? 0 : header.msg_flags;
-    parcel->certified = got >= 0 && header.msg_controllen > 0;
-    parcel->count = got < 0 ? 0 : take_fds(&header, parcel->fds);
+    received->size = got < 0 && reset ? 0 : got;
+    received->flags = got < 0 ? 0 : header.msg_flags;
+    received->certified = got >= 0 && header.msg_controllen > 0;
+    received->count = got < 0 ? 0 : collect_fds(&header, received->fds);
 }
 
 int sl_os_receive(int fd, void *message, size_t capacity, size_t *size, int *fds, int *fd_count)
 {
-    struct parcel parcel;
+    struct received received;
     int result = 0;
-    receive(fd, message, capacity, &parcel);
-    if (parcel.size < 0)
+    receive(fd, message, capacity, &received);
+    if (received.size < 0)
         return errno == EAGAIN     ? SLUICE_AGAIN
                : errno == ENOTCONN ? SLUICE_CLOSED
                                    : sl_fail_errno(errno, "receiving a message");
-    if (parcel.flags & MSG_CTRUNC)
-        result = cut_off();
-    else if (parcel.flags & MSG_TRUNC)
+    if (received.flags & MSG_CTRUNC)
+        result = fail_truncated();
+    else if (received.flags & MSG_TRUNC)
         result = sl_fail(SLUICE_E_PROTOCOL, "the peer sent a message of more than %zu bytes",
                          capacity);
-    else if (parcel.count > SL_OS_MAX_FDS)
+    else if (received.count > SL_OS_MAX_FDS)
         result = sl_fail(SLUICE_E_PROTOCOL, "the peer sent %d descriptors in one message",
-                         parcel.count);
-    else if (!parcel.size)
+                         received.count);
+    else if (!received.size)
         result = SLUICE_CLOSED; /* no correct peer sends an empty message */
     if (result) {
-        sl_os_discard(parcel.fds, parcel.count);
+        sl_os_discard(received.fds, received.count);
         return result;
     }
-    memcpy(fds, parcel.fds, (size_t)parcel.count * sizeof(int));
-    *fd_count = parcel.count;
-    *size = (size_t)parcel.size;
+    memcpy(fds, received.fds, (size_t)received.count * sizeof(int));
+    *fd_count = received.count;
+    *size = (size_t)received.size;
     return 0;
 }
 
@@ -215,11 +215,11 @@ bool sl_os_drain(int fd)
 {
     bool any = false;
     char bytes[64];
-    struct parcel parcel;
+    struct received received;
     for (int i = 0; i < 1000; i++) { /* limited, as a peer may send without end */
-        receive(fd, bytes, sizeof(bytes), &parcel);
-        sl_os_discard(parcel.fds, parcel.count);
-        if (parcel.size <= 0)
+        receive(fd, bytes, sizeof(bytes), &received);
+        sl_os_discard(received.fds, received.count);
+        if (received.size <= 0)
             break;
         any = true;
     }
@@ -227,7 +227,7 @@ bool sl_os_drain(int fd)
 }
 
 /* Could its queue hold descriptors? */
-static bool takes_descriptors(int fd)
+static bool accepts_descriptors(int fd)
 {
     int takes = 1;
     socklen_t size = sizeof(takes);
@@ -243,17 +243,17 @@ bool sl_os_hung_up(int fd)
 void sl_os_hang_up(int fd)
 {
     int error = errno, yes = 1;
-    struct parcel parcel;
+    struct received received;
     char byte;
-    if (fd >= 0 && takes_descriptors(fd)) {
+    if (fd >= 0 && accepts_descriptors(fd)) {
         /* Nothing can arrive after what is read here. An empty message looks like the end, but
          * every message has credentials. */
         (void)shutdown(fd, SHUT_RD);
         (void)setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes));
         do {
-            receive(fd, &byte, 1, &parcel);
-            sl_os_discard(parcel.fds, parcel.count);
-        } while (parcel.size > 0 || parcel.certified);
+            receive(fd, &byte, 1, &received);
+            sl_os_discard(received.fds, received.count);
+        } while (received.size > 0 || received.certified);
     }
     if (fd >= 0)
         (void)shutdown(fd, SHUT_RDWR);

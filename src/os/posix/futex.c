@@ -13,7 +13,7 @@
 
 #include "os/posix/posix.h"
 
-int sl_os_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
+int sl_os_futex_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
 {
     if (sl_load(word, seq_cst) != value)
         return 0;
@@ -29,16 +29,16 @@ int sl_os_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
 
 #define MOST_SLACK (100 * 1000) /* a thread with more slack wants to be woken rarely */
 
-int sl_os_nap(const sl_word32 *word, uint32_t value, int64_t until)
+int sl_os_futex_wait_precise(const sl_word32 *word, uint32_t value, int64_t until)
 {
     int slack = prctl(PR_GET_TIMERSLACK); /* of this thread; it is not changed */
 
     if (slack > MOST_SLACK)
         slack = MOST_SLACK;
-    return sl_os_wait(word, value, slack > 0 && until > slack ? until - slack : until);
+    return sl_os_futex_wait(word, value, slack > 0 && until > slack ? until - slack : until);
 }
 
-void sl_os_wake(const sl_word32 *word, int count)
+void sl_os_futex_wake(const sl_word32 *word, int count)
 {
     syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
 }

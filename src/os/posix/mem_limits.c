@@ -59,7 +59,7 @@ static const struct version versions[] = {
       { "total_inactive_file", "total_active_file" } },
 };
 
-static uint64_t room_of(const struct version *version, const char *folder)
+static uint64_t available_in(const struct version *version, const char *folder)
 {
     char stat[PATH + 64];
     uint64_t limit, usage, caches[2] = { 0, 0 };
@@ -81,7 +81,7 @@ static uint64_t room_up_from(const struct version *version, const char *path)
     if (length < 0 || (size_t)length >= sizeof(folder))
         return least;
     for (;;) {
-        uint64_t room = room_of(version, folder);
+        uint64_t room = available_in(version, folder);
         least = room < least ? room : least;
         char *slash = strrchr(folder, '/');
         if (!slash || (size_t)(slash - folder) < strlen(version->root))
@@ -113,7 +113,7 @@ static uint64_t room_of_groups(void)
     return least;
 }
 
-uint64_t sl_memory_room(void)
+uint64_t sl_memory_available(void)
 {
     static const char *const names[] = { "MemAvailable:", "SwapFree:" };
     uint64_t kib[2], groups = room_of_groups();

@@ -51,7 +51,7 @@ int sl_os_named_about(int fd, struct sl_os_named *about)
     return 0;
 }
 
-int sl_os_named_look(const char *name, struct sl_os_named *about)
+int sl_os_named_stat(const char *name, struct sl_os_named *about)
 {
     struct path path;
     struct stat status;
@@ -201,7 +201,7 @@ int sl_os_named_make_hidden(uint64_t size, int *fd, struct sl_os_named *about)
     return result;
 }
 
-int sl_os_named_give(int fd, const char *name)
+int sl_os_named_add_name(int fd, const char *name)
 {
     struct path path;
     int result = path_of(name, &path);
@@ -212,7 +212,7 @@ int sl_os_named_give(int fd, const char *name)
     return errno == EEXIST ? SLUICE_E_EXISTS : sl_fail_errno(errno, "naming shared memory %s", path.text);
 }
 
-int sl_os_named_again(int fd, int *again)
+int sl_os_named_reopen(int fd, int *again)
 {
     int opened;
     SL_RETRY(opened, open(own_path_of(fd).text, O_RDWR | O_CLOEXEC));
@@ -258,7 +258,7 @@ bool sl_os_named_remove(const char *name, const struct sl_os_named *memory)
 {
     struct path path;
     struct sl_os_named now = { .inode = 0 };
-    return path_of(name, &path) == 0 && sl_os_named_look(name, &now) == 0 && now.inode == memory->inode &&
+    return path_of(name, &path) == 0 && sl_os_named_stat(name, &now) == 0 && now.inode == memory->inode &&
            now.device == memory->device && unlink(path.text) == 0;
 }
 

@@ -33,7 +33,7 @@ void sl_descriptors_after_fork(bool child);
 /* ---- mem_limits.c ---- */
 
 /* Bytes of memory that can still be allocated; UINT64_MAX if not known. */
-uint64_t sl_memory_room(void);
+uint64_t sl_memory_available(void);
 
 /* ---- service_lock.c: around a fork ---- */
 

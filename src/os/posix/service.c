@@ -26,8 +26,8 @@
 enum { STACK = 256 * 1024 };
 
 /* For how long, and how often at most, the thread lets others take the lock. */
-#define MAKE_WAY (50 * INT64_C(1000))
-#define MAKE_WAY_TIMES 400
+#define YIELD_INTERVAL (50 * INT64_C(1000))
+#define MAX_YIELDS 400
 
 static _Thread_local struct sl_worker *self;
 
@@ -64,13 +64,13 @@ static void run_timers(const struct sl_worker *w, int64_t now)
 
 /* The mutex is not fair: peers that keep this thread busy would otherwise keep the lock from all
  * other threads, which have to be woken first. */
-static void make_way(void)
+static void yield_lock(void)
 {
-    for (int i = 0; i < MAKE_WAY_TIMES && sl_service_contended(); i++)
-        sl_os_sleep(MAKE_WAY);
+    for (int i = 0; i < MAX_YIELDS && sl_service_contended(); i++)
+        sl_os_sleep(YIELD_INTERVAL);
 }
 
-static void mute(struct sl_watch *watch)
+static void stop_polling(struct sl_watch *watch)
 {
     if (!watch->muted && sl_worker)
         epoll_ctl(sl_worker->epoll, EPOLL_CTL_DEL, watch->fd, NULL);
@@ -89,7 +89,7 @@ static void report(struct sl_watch *watch, uint32_t events)
         if (counted && !left)
             readable = false;
         if (!counted || !left)
-            mute(watch);
+            stop_polling(watch);
     }
     if (watch->ready)
         watch->ready(watch, readable, hung_up);
@@ -101,12 +101,12 @@ static void run_events(struct sl_worker *w)
     SL_RETRY(count, epoll_wait(w->epoll, w->batch, SL_WORKER_BATCH, 0));
     w->batched = count < 0 ? 0 : count;
     for (int i = 0; i < w->batched; i++) {
-        void *who = w->batch[i].data.ptr;
+        void *source = w->batch[i].data.ptr;
         uint64_t kicks;
-        if (who == w)
+        if (source == w)
             (void)!read(w->kick, &kicks, sizeof(kicks));
-        else if (who) /* unless an earlier callback has removed it */
-            report(who, w->batch[i].events);
+        else if (source) /* unless an earlier callback has removed it */
+            report(source, w->batch[i].events);
     }
     w->batched = 0;
 }
@@ -123,7 +123,7 @@ static void *run(void *context)
         int64_t until = w->until;
         sl_service_unlock();
         sleep_until(w, until);
-        make_way();
+        yield_lock();
         sl_service_lock();
         w->until = INT64_MIN;
         int64_t now = sl_os_now();
@@ -256,7 +256,7 @@ int sl_service_add(struct sl_watch *watch)
     }
     watches++;
     watch->added = true;
-    watch->place = 0;
+    watch->heap_index = 0;
     sl_service_set_deadline(watch, watch->deadline);
     return 0;
 }
@@ -274,7 +274,7 @@ void sl_service_remove(struct sl_watch *watch)
         return;
     /* A child shares the epoll with its parent, and must not change it. */
     if (watch->fd >= 0 && !sl_os_forked())
-        mute(watch);
+        stop_polling(watch);
     for (int i = 0; sl_worker && i < sl_worker->batched; i++)
         if (sl_worker->batch[i].data.ptr == watch)
             sl_worker->batch[i].data.ptr = NULL;

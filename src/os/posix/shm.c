@@ -42,7 +42,7 @@ static int check_size(const char *name, uint64_t size)
         return sl_fail(SLUICE_E_NO_MEMORY,
                        "memory for %s: %" PRIu64 " bytes were asked for, RLIMIT_FSIZE allows %"
                        PRIu64 " (raise it: ulimit -f)", name, size, (uint64_t)limit.rlim_cur);
-    uint64_t there = sl_memory_room();
+    uint64_t there = sl_memory_available();
     if (size > there)
         return sl_fail(SLUICE_E_NO_MEMORY,
                        "memory for %s: %" PRIu64 " bytes were asked for, there are %" PRIu64

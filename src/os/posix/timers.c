@@ -10,16 +10,16 @@
 
 bool sl_timers_reserve(struct sl_timers *timers, size_t count)
 {
-    if (count <= timers->room)
+    if (count <= timers->capacity)
         return true;
-    size_t room = timers->room ? timers->room * 2 : 16;
-    if (room < count)
-        room = count;
-    struct sl_watch **heap = realloc(timers->heap, room * sizeof(*heap));
+    size_t capacity = timers->capacity ? timers->capacity * 2 : 16;
+    if (capacity < count)
+        capacity = count;
+    struct sl_watch **heap = realloc(timers->heap, capacity * sizeof(*heap));
     if (!heap)
         return false;
     timers->heap = heap;
-    timers->room = room;
+    timers->capacity = capacity;
     return true;
 }
 
@@ -32,7 +32,7 @@ void sl_timers_finish(struct sl_timers *timers)
 static void put(struct sl_timers *timers, size_t at, struct sl_watch *watch)
 {
     timers->heap[at] = watch;
-    watch->place = at + 1;
+    watch->heap_index = at + 1;
 }
 
 /* Moves `watch` up from `at` to its place. */
@@ -68,10 +68,10 @@ void sl_timers_insert(struct sl_timers *timers, struct sl_watch *watch)
 
 void sl_timers_remove(struct sl_timers *timers, struct sl_watch *watch)
 {
-    if (!watch->place)
+    if (!watch->heap_index)
         return;
-    size_t at = watch->place - 1;
-    watch->place = 0;
+    size_t at = watch->heap_index - 1;
+    watch->heap_index = 0;
     struct sl_watch *last = timers->heap[--timers->count];
     if (last == watch)
         return;

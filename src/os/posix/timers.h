@@ -10,10 +10,10 @@
 
 struct sl_timers {
     struct sl_watch **heap;
-    size_t count, room;
+    size_t count, capacity;
 };
 
-/* Allocates room for `count` watches, so that insert cannot fail. False: out of memory. */
+/* Allocates capacity for `count` watches, so that insert cannot fail. False: out of memory. */
 bool sl_timers_reserve(struct sl_timers *timers, size_t count);
 void sl_timers_finish(struct sl_timers *timers);
 
