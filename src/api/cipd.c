@@ -86,7 +86,7 @@ int sluice_cipd_left(uint32_t *count)
 {
     if (!count)
         return sl_fail(SLUICE_E_INVALID, "sluice_cipd_left: count is NULL");
-    return sl_cipd_segment_sweep(false, count);
+    return sl_cipd_link_names_sweep(false, count);
 }
 
 int sluice_cipd_barrier_look(const char *name, int64_t stale_ns, struct sluice_cipd_barrier_info *info)

@@ -25,7 +25,7 @@ static void raise_by(sl_word *word, uint64_t by) { sl_store(word, sl_load(word, 
 
 static void note_missed(struct sl_cipd_reader *reader, uint32_t missed)
 {
-    reader->untold += missed;
+    reader->unreported += missed;
     raise_by(&reader->dropped, missed);
 }
 
@@ -54,7 +54,7 @@ static int poll_segment(struct sl_cipd_reader *reader, int64_t now)
     struct sl_cipd_frame frame;
 
     sl_mutex_lock(&reader->lock); /* other threads read the consumer */
-    enum sl_cipd_poll what = sl_cipd_consume_poll(&reader->consumer, now, &frame);
+    enum sl_cipd_poll what = sl_cipd_read_poll(&reader->consumer, now, &frame);
     sl_mutex_unlock(&reader->lock);
     reader->polled_ns = now;
     switch (what) {
@@ -67,7 +67,7 @@ static int poll_segment(struct sl_cipd_reader *reader, int64_t now)
         if (reader->counted == 0)
             reader->counted = frame.index;
         if (reader->oldest == 0)
-            reader->oldest = sl_cipd_consume_first(&reader->consumer, frame.index);
+            reader->oldest = sl_cipd_read_first(&reader->consumer, frame.index);
         reader->pending = frame;
         return 0;
     case SL_CIPD_SHUT:
@@ -108,7 +108,7 @@ static int look_back(struct sl_cipd_reader *reader, struct sl_cipd_frame *found)
     for (uint32_t i = 0; i < frames && r == SLUICE_NOT_READY; i++) {
         *found = reader->pending;
         if (i)
-            sl_cipd_consume_frame(&reader->consumer, reader->pending.index - i, found);
+            sl_cipd_read_frame(&reader->consumer, reader->pending.index - i, found);
         const struct sl_cipd_slot *slot = slot_of(reader, found);
         r = slot->signal ? sl_cuda_query_event(reader->context, sl_cuda_signal_event(slot->signal)) : 0;
     }
@@ -136,7 +136,7 @@ static int look(struct sl_cipd_reader *reader, struct sl_cipd_frame *found)
 {
     int r = look_back(reader, found);
 
-    if (r != 0 || sl_cipd_consume_whole(&reader->consumer, found) || is_good_enough(reader, found))
+    if (r != 0 || sl_cipd_read_is_whole(&reader->consumer, found) || is_good_enough(reader, found))
         return r;
     return SLUICE_NOT_READY;
 }
@@ -163,7 +163,7 @@ static int await_finished(struct sl_cipd_reader *reader, int64_t deadline, int64
             sl_pause();
         } else {
             slept = true;
-            sl_os_sleep(SL_CIPD_LOOK);
+            sl_os_sleep(SL_CIPD_POLL_INTERVAL);
         }
         now = sl_os_now();
         if ((r = poll_segment(reader, now)) != 0) /* newer ones may exist by now */
@@ -189,7 +189,7 @@ static void fill_frame(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
     *frame = (struct sluice_frame){ /* all members: if some are left out, compilers clear the whole struct first, which is slow */
         .sequence = held->frame.index,
         .session = link->session,
-        .missed = reader->untold,
+        .missed = reader->unreported,
         .capture_ns = at,
         .commit_ns = at ? at : now,
         .meta = NULL,
@@ -209,7 +209,7 @@ static void fill_frame(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
             frame->flags |= SLUICE_FRAME_NEW_SESSION;
     }
     reader->last_session = link->session;
-    reader->untold = 0;
+    reader->unreported = 0;
     raise_by(&reader->taken, 1);
     raise_by(&link->pool->slots[held->frame.slot].frames, 1);
     sl_store(&reader->latency_ns, latency, relaxed);
@@ -225,7 +225,7 @@ static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const
     held->polled_ns = reader->polled_ns;
     held->address = copy ? copy : slot_of(reader, found)->address;
     held->copied = copy != 0;
-    held->mark = 0;
+    held->last_check = 0;
     pass(reader, found->index, now);
     sl_mutex_lock(&reader->lock);
     reader->last_index = found->index;
@@ -241,7 +241,7 @@ static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const
 static int choose_in_turn(struct sl_cipd_reader *reader, uint32_t entry, struct sl_cipd_frame *found)
 {
     struct sl_cuda_scope scope;
-    int r = sl_cipd_turn(reader, entry, reader->link->pool->bytes);
+    int r = sl_cipd_timeslice_begin(reader, entry, reader->link->pool->bytes);
 
     while (r == 0) {
         if ((r = poll_segment(reader, sl_os_now())) != 0 ||
@@ -249,7 +249,7 @@ static int choose_in_turn(struct sl_cipd_reader *reader, uint32_t entry, struct 
             return r;
         r = look(reader, found);
         sl_cuda_leave(&scope);
-        if (r != SLUICE_NOT_READY || !sl_cipd_turn_lasts(reader, entry))
+        if (r != SLUICE_NOT_READY || !sl_cipd_timeslice_lasts(reader, entry))
             return r;
         r = 0;
     }
@@ -271,7 +271,7 @@ static int take_copy(struct sl_cipd_reader *reader, struct sl_cipd_held *held, s
 {
     uint32_t entry = (uint32_t)(held - reader->held);
     uint64_t copy;
-    int r = reader->turns.left ? choose_in_turn(reader, entry, found) : 0;
+    int r = reader->timeslice.left ? choose_in_turn(reader, entry, found) : 0;
     bool chosen = r != SLUICE_NOT_READY;
 
     if (r == 0)
@@ -279,8 +279,8 @@ static int take_copy(struct sl_cipd_reader *reader, struct sl_cipd_held *held, s
     int64_t now = sl_os_now();
     if (r != 0 && chosen)
         return r;
-    bool whole = chosen && sl_cipd_left_alone(reader, found, reader->polled_ns);
-    sl_cipd_turns_judge(&reader->turns, whole);
+    bool whole = chosen && sl_cipd_is_untouched(reader, found, reader->polled_ns);
+    sl_cipd_timeslice_judge(&reader->timeslice, whole);
     if (whole) {
         take(reader, held, found, copy, now, frame);
         return 0;
@@ -366,7 +366,7 @@ static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held
         take(reader, held, &found, 0, sl_os_now(), frame);
     else if ((r = take_copy(reader, held, &found, deadline, frame)) != 0)
         return r;
-    sl_cipd_consume_finished(&reader->consumer, found.index); /* last, as the store waits for a cache line that the writer has */
+    sl_cipd_read_finished(&reader->consumer, found.index); /* last, as the store waits for a cache line that the writer has */
     return 0;
 }
 
@@ -398,7 +398,7 @@ static int nothing_came(struct sl_cipd_reader *reader, int64_t now)
 
 static int wait_for_session(struct sl_cipd_reader *reader, int result, int64_t now, int64_t deadline, uint32_t rung)
 {
-    int64_t next = sl_cipd_consume_next_try(&reader->consumer);
+    int64_t next = sl_cipd_read_next_try(&reader->consumer);
 
     if (result < 0 && !sl_cipd_is_refusal(result) && result != SLUICE_E_PERMISSION)
         return result;
@@ -426,7 +426,7 @@ static int wait_for_frame(struct sl_cipd_reader *reader, int64_t deadline, int64
         return 0;
     }
     SL_STAGE_BEGIN(WAIT_FRAME);
-    (void)sl_cipd_consume_wait(&reader->consumer, deadline);
+    (void)sl_cipd_read_wait(&reader->consumer, deadline);
     SL_STAGE_END(WAIT_FRAME);
     return 0;
 }
@@ -475,7 +475,7 @@ int sl_cipd_acquire(struct sluice_reader *base, struct sluice_stream stream, int
     int r;
 
     if ((r = sl_cuda_alive(reader->context)) != 0 || (r = sl_cipd_reader_stream(reader, stream)) != 0 ||
-        (r = sl_cipd_ahead_tell(reader)) != 0)
+        (r = sl_cipd_ahead_report_lost(reader)) != 0)
         return r;
     if (!held)
         return too_many(reader);
@@ -488,6 +488,6 @@ int sl_cipd_acquire(struct sluice_reader *base, struct sluice_stream stream, int
             r = nothing_came(reader, now);
     }
     if (reader->note >= 0)
-        sl_cipd_note_settle(reader);
+        sl_cipd_poll_fd_update(reader);
     return r;
 }

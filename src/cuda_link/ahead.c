@@ -14,11 +14,11 @@
 #include "sync/sync.h"
 #include "util/result.h"
 
-#define LOOK (50 * INT64_C(1000)) /* ns between queries of events */
-#define LATER (5 * SLUICE_MS)     /* between checks for frames that are too late */
-#define PATIENCE (2 * SLUICE_S)   /* how long close waits if the driver blocks the thread */
+#define POLL_INTERVAL (50 * INT64_C(1000)) /* ns between queries of events */
+#define TIMEOUT_CHECK_INTERVAL (5 * SLUICE_MS)     /* between checks for frames that are too late */
+#define CLOSE_TIMEOUT (2 * SLUICE_S)   /* how long close waits if the driver blocks the thread */
 
-enum { LOOKS, ENDED, ABANDONED /* when it returns, it frees the reader */ };
+enum { RUNNING, ENDED, ABANDONED /* when it returns, it frees the reader */ };
 
 extern const struct sl_sync_ops sl_sync_cuda;
 
@@ -39,7 +39,7 @@ struct sl_cipd_ahead {
 /* ---- the service thread ---- */
 
 /* The program has released the frame, so acquire reports its loss. */
-static void note_lost(struct sl_cipd_ahead *ahead, const struct sl_cipd_held *held)
+static void add_lost(struct sl_cipd_ahead *ahead, const struct sl_cipd_held *held)
 {
     uint32_t count = sl_load(&ahead->unreported, relaxed);
 
@@ -79,7 +79,7 @@ static bool add_wait(const struct sl_cipd_ahead *ahead, uint64_t number, const s
 }
 
 /* Lets the stream continue. With the service lock, and the reader's. */
-static void raise(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held, enum sl_cipd_wait how)
+static void signal_wait(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held, enum sl_cipd_wait how)
 {
     bool released = sl_load(&held->token, relaxed) == SL_CIPD_RELEASED;
 
@@ -88,7 +88,7 @@ static void raise(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held, enum s
     else
         lose_wait(ahead, held->ahead_number, released ? (void *)&ahead->unreported : ahead);
     if (how != SL_CIPD_CAME && released)
-        note_lost(ahead, held);
+        add_lost(ahead, held);
     sl_store(&ahead->words[held - ahead->reader->held], held->ahead_value, release);
     held->waits = how;
     sl_sync_wait_release();
@@ -96,17 +96,17 @@ static void raise(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held, enum s
         sl_cipd_held_end(ahead->reader, held);
 }
 
-static void lose(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held)
+static void lose_frame(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held)
 {
     sl_word *timeouts = &ahead->reader->timeouts;
 
     sl_store(timeouts, sl_load(timeouts, relaxed) + 1, relaxed);
-    raise(ahead, held, SL_CIPD_CAME_NOT);
+    signal_wait(ahead, held, SL_CIPD_CAME_NOT);
 }
 
 /* Only the driver can tell whether the frame is finished. This thread does not call it, as that may
  * block until this very stream continues (protocol 3.6). */
-static void look(struct sl_watch *watch)
+static void check_timeouts(struct sl_watch *watch)
 {
     struct sl_cipd_ahead *ahead = (struct sl_cipd_ahead *)((char *)watch - offsetof(struct sl_cipd_ahead, watch));
     struct sl_cipd_reader *reader = ahead->reader;
@@ -118,20 +118,20 @@ static void look(struct sl_watch *watch)
         struct sl_cipd_held *held = &reader->held[i];
         if (held->waits != SL_CIPD_WAITS)
             continue;
-        if (now >= held->ahead_until || held->link != reader->link || sl_cipd_consume_gone(&reader->consumer, &held->frame))
-            lose(ahead, held);
+        if (now >= held->ahead_until || held->link != reader->link || sl_cipd_read_is_gone(&reader->consumer, &held->frame))
+            lose_frame(ahead, held);
         else
             more = true;
     }
     sl_mutex_unlock(&reader->lock);
     if (more)
-        sl_service_set_deadline(watch, sl_os_deadline(LATER));
+        sl_service_set_deadline(watch, sl_os_deadline(TIMEOUT_CHECK_INTERVAL));
 }
 
 /* ---- the thread that asks the driver ---- */
 
 /* Without a lock: the driver may block. */
-static int ask(struct sl_cipd_reader *reader, struct sl_cu_event *event)
+static int query_event(struct sl_cipd_reader *reader, struct sl_cu_event *event)
 {
     struct sl_cuda_scope scope;
     int r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope);
@@ -144,7 +144,7 @@ static int ask(struct sl_cipd_reader *reader, struct sl_cu_event *event)
 }
 
 /* True if it must be checked again. */
-static bool look_at(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held)
+static bool check_held(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held)
 {
     struct sl_cipd_reader *reader = ahead->reader;
 
@@ -157,36 +157,36 @@ static bool look_at(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held)
     sl_mutex_unlock(&reader->lock);
     if (!link)
         return false;
-    int r = ask(reader, sl_cuda_signal_event(signal));
+    int r = query_event(reader, sl_cuda_signal_event(signal));
     sl_service_lock();
     sl_mutex_lock(&reader->lock);
     bool waits = held->waits == SL_CIPD_WAITS && held->ahead_number == number;
     if (waits && r == 0)
-        raise(ahead, held, SL_CIPD_CAME);
+        signal_wait(ahead, held, SL_CIPD_CAME);
     else if (waits && r != SLUICE_NOT_READY)
-        lose(ahead, held);
+        lose_frame(ahead, held);
     sl_cipd_link_drop(reader, link);
     sl_mutex_unlock(&reader->lock);
     sl_service_unlock();
     return waits && r == SLUICE_NOT_READY;
 }
 
-static void look_on(void *argument)
+static void poll_events(void *argument)
 {
     struct sl_cipd_ahead *ahead = argument;
     struct sl_cipd_reader *reader = ahead->reader;
-    uint32_t rung, looks = LOOKS;
+    uint32_t rung, running = RUNNING;
 
     while (rung = sl_load(&ahead->bell, acquire), sl_load(&ahead->ends, acquire) == 0) {
         bool more = false;
         for (uint32_t i = 0; i < reader->params.hold && sl_load(&ahead->ends, relaxed) == 0; i++)
-            more = look_at(ahead, &reader->held[i]) || more;
+            more = check_held(ahead, &reader->held[i]) || more;
         if (more)
-            (void)sl_os_futex_wait_precise(&ahead->bell, rung, sl_os_now() + LOOK);
+            (void)sl_os_futex_wait_precise(&ahead->bell, rung, sl_os_now() + POLL_INTERVAL);
         else
             (void)sl_os_futex_wait(&ahead->bell, rung, SLUICE_FOREVER);
     }
-    if (atomic_compare_exchange_strong(&ahead->thread, &looks, ENDED))
+    if (atomic_compare_exchange_strong(&ahead->thread, &running, ENDED))
         sl_os_futex_wake(&ahead->thread, INT32_MAX);
     else
         ahead->end_reader(reader);
@@ -194,7 +194,7 @@ static void look_on(void *argument)
 
 /* ---- the acquiring thread ---- */
 
-static int equip(struct sl_cipd_ahead *ahead, const char *device)
+static int map_words(struct sl_cipd_ahead *ahead, const char *device)
 {
     uint64_t page = sl_os_page_size();
     void *words;
@@ -232,8 +232,8 @@ int sl_cipd_ahead_begin(struct sl_cipd_reader *reader, void (*end_reader)(struct
         return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for waits of streams", reader->base.name);
     ahead->reader = reader;
     ahead->end_reader = end_reader;
-    ahead->watch = (struct sl_watch){ .fd = -1, .timer = look };
-    if ((r = equip(ahead, reader->device)) != 0) {
+    ahead->watch = (struct sl_watch){ .fd = -1, .timer = check_timeouts };
+    if ((r = map_words(ahead, reader->device)) != 0) {
         destroy(ahead);
         if (r != SLUICE_E_UNSUPPORTED)
             return r;
@@ -243,7 +243,7 @@ int sl_cipd_ahead_begin(struct sl_cipd_reader *reader, void (*end_reader)(struct
     sl_service_lock();
     r = sl_service_add(&ahead->watch);
     sl_service_unlock();
-    if (r == 0 && (r = sl_os_start_thread(look_on, ahead)) != 0) {
+    if (r == 0 && (r = sl_os_start_thread(poll_events, ahead)) != 0) {
         sl_service_lock();
         sl_service_remove(&ahead->watch);
         sl_service_unlock();
@@ -255,14 +255,14 @@ int sl_cipd_ahead_begin(struct sl_cipd_reader *reader, void (*end_reader)(struct
     return r;
 }
 
-void sl_cipd_ahead_told(struct sl_cipd_ahead *ahead, uint64_t number)
+void sl_cipd_ahead_reported(struct sl_cipd_ahead *ahead, uint64_t number)
 {
     sl_service_lock();
     remove_wait(ahead, number);
     sl_service_unlock();
 }
 
-int sl_cipd_ahead_tell(struct sl_cipd_reader *reader)
+int sl_cipd_ahead_report_lost(struct sl_cipd_reader *reader)
 {
     struct sl_cipd_ahead *ahead = reader->ahead;
     char list[SLUICE_CIPD_MAX_SLOTS * 12] = "";
@@ -293,7 +293,7 @@ static int await(struct sl_cipd_ahead *ahead, struct sluice_stream handle, sl_wo
     if (!add_wait(ahead, ++ahead->number, stream))
         r = SLUICE_NO_SLOT;
     else if ((r = sl_sync_cuda.await(ahead->pages, stream, word, value)) != 0)
-        sl_cipd_ahead_told(ahead, ahead->number);
+        sl_cipd_ahead_reported(ahead, ahead->number);
     sl_object_drop(&stream->object);
     return r;
 }
@@ -320,7 +320,7 @@ int sl_cipd_ahead_wait(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
 
 void sl_cipd_ahead_watch(struct sl_cipd_reader *reader, struct sl_cipd_held *held)
 {
-    int64_t soon = sl_os_deadline(LATER);
+    int64_t soon = sl_os_deadline(TIMEOUT_CHECK_INTERVAL);
 
     sl_service_lock();
     sl_mutex_lock(&reader->lock);
@@ -346,7 +346,7 @@ void sl_cipd_ahead_stop(struct sl_cipd_reader *reader)
     sl_mutex_lock(&reader->lock);
     for (uint32_t i = 0; i < reader->params.hold; i++)
         if (reader->held[i].waits == SL_CIPD_WAITS)
-            raise(ahead, &reader->held[i], SL_CIPD_CAME_NOT);
+            signal_wait(ahead, &reader->held[i], SL_CIPD_CAME_NOT);
     sl_mutex_unlock(&reader->lock);
     sl_stream_wait_remove_all(ahead);
     sl_stream_wait_remove_all(&ahead->unreported);
@@ -356,21 +356,21 @@ void sl_cipd_ahead_stop(struct sl_cipd_reader *reader)
 bool sl_cipd_ahead_leave(struct sl_cipd_reader *reader)
 {
     struct sl_cipd_ahead *ahead = reader->ahead;
-    int64_t now = sl_os_now(), deadline = sl_os_deadline(PATIENCE);
-    uint32_t looks = LOOKS;
+    int64_t now = sl_os_now(), deadline = sl_os_deadline(CLOSE_TIMEOUT);
+    uint32_t running = RUNNING;
 
     if (!ahead)
         return true;
-    while (sl_load(&ahead->thread, acquire) == LOOKS && now < deadline) {
-        (void)sl_os_futex_wait(&ahead->thread, LOOKS, deadline);
+    while (sl_load(&ahead->thread, acquire) == RUNNING && now < deadline) {
+        (void)sl_os_futex_wait(&ahead->thread, RUNNING, deadline);
         now = sl_os_now();
     }
-    return !atomic_compare_exchange_strong(&ahead->thread, &looks, ABANDONED);
+    return !atomic_compare_exchange_strong(&ahead->thread, &running, ABANDONED);
 }
 
 void sl_cipd_ahead_end(struct sl_cipd_reader *reader)
 {
     if (reader->ahead)
-        sl_cipd_bin_run(reader->bin, destroy, reader->ahead, 0);
+        sl_cipd_free_queue_run(reader->free_queue, destroy, reader->ahead, 0);
     reader->ahead = NULL;
 }

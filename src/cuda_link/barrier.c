@@ -21,7 +21,7 @@ int sl_cipd_barrier_info(const char *name, int64_t stale_ns, struct sluice_cipd_
 
     if (caller->size < LEAST)
         return sl_fail(SLUICE_E_INVALID, "sluice_cipd_barrier_look: info->size was not set");
-    if ((r = sl_cipd_barrier_look(name, &state)) != 0)
+    if ((r = sl_cipd_barrier_read(name, &state)) != 0)
         return r;
     info.size = sizeof info;
     snprintf(info.name, sizeof info.name, "%s", name ? name : SL_CIPD_BARRIER_NAME);

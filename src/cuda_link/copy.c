@@ -109,7 +109,7 @@ static int look_whether_late(struct sl_cipd_reader *reader, struct copy *copy)
     int r = sl_cuda_query_event(reader->context, copy->done);
 
     if (r == 0)
-        sl_cipd_turns_late(&reader->turns);
+        sl_cipd_timeslice_missed(&reader->timeslice);
     return r == SLUICE_NOT_READY ? 0 : r;
 }
 
@@ -120,7 +120,7 @@ static int queue(struct sl_cipd_reader *reader, struct copy *copy, uint64_t from
 
     if (r == 0)
         r = sl_cu(reader->context, MemcpyDtoDAsync, copy->address, from, (size_t)bytes, copies->stream);
-    if (r == 0 && reader->turns.way == SL_CIPD_KEPT)
+    if (r == 0 && reader->timeslice.mode == SL_CIPD_COPY_IN_SLICE)
         r = look_whether_late(reader, copy);
     return r == 0 ? record(reader, copy) : r;
 }
@@ -131,7 +131,7 @@ static int queue_pieces(struct sl_cipd_reader *reader, struct copy *copy, uint64
     uint64_t half = bytes / 2;
     int r = follow_release(reader, copy);
 
-    for (uint32_t i = 0; i <= reader->turns.pieces && r == 0; i++) {
+    for (uint32_t i = 0; i <= reader->timeslice.pieces && r == 0; i++) {
         r = sl_cu(reader->context, MemcpyDtoDAsync, copy->address, copy->address + half, (size_t)half, copies->stream);
         if (r == 0 && i == 0)
             r = sl_cu(reader->context, EventRecord, copies->turn, copies->stream);
@@ -152,7 +152,7 @@ static int await(struct sl_cipd_reader *reader, struct sl_cu_event *event, int64
         if (now - began < spin)
             sl_pause();
         else
-            sl_os_sleep(SL_CIPD_LOOK);
+            sl_os_sleep(SL_CIPD_POLL_INTERVAL);
         now = sl_os_now();
     }
     return r;
@@ -189,22 +189,22 @@ int sl_cipd_copy(struct sl_cipd_reader *reader, uint32_t entry, const struct sl_
     }
     sl_cuda_leave(&scope);
     if (r != 0) {
-        reader->turns.way = SL_CIPD_PLAIN;
+        reader->timeslice.mode = SL_CIPD_COPY_ANYTIME;
         return r;
     }
-    sl_cipd_turns_learn(&reader->turns, sl_os_now() - reader->copies->since_ns);
+    sl_cipd_timeslice_measured(&reader->timeslice, sl_os_now() - reader->copies->since_ns);
     *address = copy->address;
     return 0;
 }
 
-int sl_cipd_turn(struct sl_cipd_reader *reader, uint32_t entry, uint64_t bytes)
+int sl_cipd_timeslice_begin(struct sl_cipd_reader *reader, uint32_t entry, uint64_t bytes)
 {
     struct sl_cipd_copies *copies = reader->copies;
     struct copy *copy = &copies->copies[entry];
     struct sl_cuda_scope scope;
     int r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope);
 
-    reader->turns.way = SL_CIPD_PLAIN;
+    reader->timeslice.mode = SL_CIPD_COPY_ANYTIME;
     if (r != 0)
         return r;
     if ((r = make(reader, copy, bytes)) == 0 && (r = make_event(reader->context, &copies->turn)) == 0 &&
@@ -215,11 +215,11 @@ int sl_cipd_turn(struct sl_cipd_reader *reader, uint32_t entry, uint64_t bytes)
     sl_cuda_leave(&scope);
     copies->since_ns = sl_os_now();
     if (r == 0)
-        reader->turns.way = SL_CIPD_KEPT;
+        reader->timeslice.mode = SL_CIPD_COPY_IN_SLICE;
     return r;
 }
 
-bool sl_cipd_turn_lasts(struct sl_cipd_reader *reader, uint32_t entry)
+bool sl_cipd_timeslice_lasts(struct sl_cipd_reader *reader, uint32_t entry)
 {
     const struct copy *copy = &reader->copies->copies[entry];
     struct sl_cuda_scope scope;
@@ -289,6 +289,6 @@ void sl_cipd_copies_end(struct sl_cipd_reader *reader)
 {
     if (!reader->copies)
         return;
-    sl_cipd_bin_run(reader->bin, end, reader->copies, 0);
+    sl_cipd_free_queue_run(reader->free_queue, end, reader->copies, 0);
     reader->copies = NULL;
 }

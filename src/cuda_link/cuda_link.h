@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Internals of "cipd:" channels: slots of GPU memory and events, on the wire of cuda_link/wire/, as a channel backend
- * (channel/channel.h). Writer: writer.c opens and closes, export.c handles each frame, keep_finished.c leaves a finished frame
- * for readers. Reader: reader.c opens and follows sessions, acquire.c takes frames, copy.c copies them (timeslice.c: when to do
+ * (channel/channel.h). Writer: writer.c opens and closes, writer_session.c begins sessions, writer_tick.c looks after them, export.c and send.c
+ * handle each frame, keep_finished.c leaves a finished frame for readers. Reader: reader.c opens, reader_session.c follows sessions, acquire.c takes frames, copy.c copies them (timeslice.c: when to do
  * so within a time slice of the GPU), release.c releases them, overwrite_check.c has streams record whether they are whole.
  * pool.c makes and frees slots.
  *
@@ -27,7 +27,7 @@
 #include "cuda_link/wire/segment_write.h"
 
 #define SL_CIPD_GRACE (100 * SLUICE_MS) /* how long a writer keeps its memory after it has shut */
-#define SL_CIPD_LOOK (50 * INT64_C(1000)) /* ns between queries of an event, after spinning */
+#define SL_CIPD_POLL_INTERVAL (50 * INT64_C(1000)) /* ns between queries of an event, after spinning */
 
 extern const struct sl_channel_ops sl_channel_cuda_link;
 
@@ -50,33 +50,33 @@ struct sl_cipd_pool {
     struct sl_cipd_slot slots[SL_CIPD_MAX_SLOTS];
 };
 
-struct sl_cipd_bin;
+struct sl_cipd_free_queue;
 
 /* Makes slots, with the handles to be published. SLUICE_E_NO_MEMORY, SLUICE_E_UNSUPPORTED, ...; then those that were made are in
- * the bin. */
-int sl_cipd_pool_make(struct sl_cipd_bin *bin, const char *channel, const char *device, uint32_t count, uint64_t bytes,
+ * the queue. */
+int sl_cipd_pool_make(struct sl_cipd_free_queue *queue, const char *channel, const char *device, uint32_t count, uint64_t bytes,
                       struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS], struct sl_cipd_pool **pool);
 
 /* Opens the slots of another program's session; as pool_make. */
-int sl_cipd_pool_open(struct sl_cipd_bin *bin, const char *channel, const char *device, const struct sl_cipd_session *session,
+int sl_cipd_pool_open(struct sl_cipd_free_queue *queue, const char *channel, const char *device, const struct sl_cipd_session *session,
                       struct sl_cipd_pool **pool);
 
 /* Pools to be freed. Freeing and closing may wait for GPU work that does not end, so a thread does it; where
  * none can be started, the caller does, and the log says so. */
-int sl_cipd_bin_make(const char *channel, struct sl_cipd_bin **bin);
+int sl_cipd_free_queue_create(const char *channel, struct sl_cipd_free_queue **bin);
 
 /* Frees a pool after `grace_ns`; does nothing for NULL. */
-void sl_cipd_bin_put(struct sl_cipd_bin *bin, struct sl_cipd_pool *pool, int64_t grace_ns);
+void sl_cipd_free_queue_add(struct sl_cipd_free_queue *queue, struct sl_cipd_pool *pool, int64_t grace_ns);
 
 /* The same for something else whose cleanup may wait for GPU work. */
-void sl_cipd_bin_run(struct sl_cipd_bin *bin, void (*end)(void *what), void *what, int64_t grace_ns);
+void sl_cipd_free_queue_run(struct sl_cipd_free_queue *queue, void (*end)(void *what), void *what, int64_t grace_ns);
 
-/* Waits for up to `patience_ns` until the bin is empty. Returns how many are left. */
-uint32_t sl_cipd_bin_wait(struct sl_cipd_bin *bin, int64_t patience_ns);
-uint32_t sl_cipd_bin_count(const struct sl_cipd_bin *bin);
+/* Waits for up to `patience_ns` until the queue is empty. Returns how many are left. */
+uint32_t sl_cipd_free_queue_wait(struct sl_cipd_free_queue *queue, int64_t patience_ns);
+uint32_t sl_cipd_free_queue_count(const struct sl_cipd_free_queue *queue);
 
-/* Ends the bin; what is still in it is freed in the background. */
-void sl_cipd_bin_leave(struct sl_cipd_bin *bin);
+/* Ends the queue; what is still in it is freed in the background. */
+void sl_cipd_free_queue_release(struct sl_cipd_free_queue *queue);
 
 /* Pins the memory of a slot. */
 int sl_cipd_pin(struct sl_cipd_slot *slot, sluice_pin **pin);
@@ -90,7 +90,7 @@ int sl_cipd_reader_params(const char *name, struct sluice_reader_params *params,
 /* ---- inspect.c ---- */
 
 /* Fills in the members of `info` that info.c does not. */
-void sl_cipd_look_closer(const struct sl_cipd_consumer *consumer, struct sluice_cipd_info *info);
+void sl_cipd_inspect_frames(const struct sl_cipd_segment_reader *consumer, struct sluice_cipd_info *info);
 
 struct sl_cipd_writer;
 struct sl_cipd_reader;
@@ -131,7 +131,7 @@ struct sl_cipd_writer {
     char barrier_name[SLUICE_CIPD_MAX_NAME + 1];
     int64_t wait_ns;
     uint32_t slots; /* of future sessions */
-    sl_word32 troubled; /* 1: `tended` may not be 0 */
+    sl_word32 tick_failed; /* 1: `tick_result` may not be 0 */
     struct sl_cuda_context *context;
     struct sl_copier copier;
     struct sl_send_cache send_cache;
@@ -141,29 +141,41 @@ struct sl_cipd_writer {
     uint64_t session;
     struct sl_geometry geometry; /* of its array */
     bool reshaped;
-    bool spoilt; /* work that nobody waits for may yet write to the pool */
+    bool pool_in_use; /* work that nobody waits for may yet write to the pool */
     uint64_t token, next_token; /* of the frame that is begun; 0: none */
     struct sl_span span;
     uint32_t finished; /* the newest frame of the session that is known to be finished; 0: none */
     unsigned char meta[SLUICE_MAX_META]; /* for programs to write to; it is not sent */
 
     sl_mutex lock; /* guards the members below: the service thread changes them, other threads read them */
-    struct sl_cipd_producer producer;
+    struct sl_cipd_segment_writer producer;
     bool open; /* has a segment */
     struct sluice_format format;
     struct sl_cipd_metadata metadata;
     uint32_t generation;
     struct sl_cipd_barrier checker, holder; /* the counts of `checker` belong to the writer's thread */
-    struct sl_cipd_watched watched; /* for checker.changes, if that is not NULL */
+    struct sl_cipd_shm_watch watched; /* for checker.changes, if that is not NULL */
     bool checks, holds; /* the barrier; `checks` belongs to the writer's thread */
-    struct sl_watch tender;
-    int tended; /* the result of the last check of the segment; 0: it succeeded */
-    char tended_text[256];
+    struct sl_watch tick;
+    int tick_result; /* the result of the last check of the segment; 0: it succeeded */
+    char tick_error[256];
     uint64_t published, bytes, copied_bytes, skips, failed, dropped, cancelled, graph_frames, relinked, waited_ns;
     int64_t last_frame_ns;
 };
 
 static inline struct sl_cipd_writer *sl_cipd_writer_of(struct sluice_writer *base) { return (struct sl_cipd_writer *)base; }
+
+/* Its handle, as in the frames that it has begun. */
+static inline uint64_t sl_cipd_writer_id(const struct sl_cipd_writer *writer)
+{
+    return atomic_load_explicit(&writer->base.object.id, memory_order_relaxed);
+}
+
+/* The slot of the next frame, also of one that is begun. */
+static inline struct sl_cipd_slot *sl_cipd_next_slot(struct sl_cipd_writer *writer)
+{
+    return &writer->pool->slots[sl_cipd_write_slot(&writer->producer)];
+}
 
 int sl_cipd_writer_open(struct sluice_writer *base, const struct sluice_writer_params *params);
 int sl_cipd_writer_format(struct sluice_writer *base, struct sluice_format *format);
@@ -174,38 +186,38 @@ void sl_cipd_writer_stats(struct sluice_writer *base, struct sluice_writer_stats
 /* Begins a session with this format and `slots` slots, and discards the slots of the last one. */
 int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_format *format, uint32_t slots);
 
-/* The same with the format that it has: for another number of slots, or for others if `spoilt`. */
+/* The same with the format that it has: for another number of slots, or for others if `pool_in_use`. */
 int sl_cipd_writer_renew(struct sl_cipd_writer *writer, uint32_t slots);
 
 int sl_cipd_writer_set_slots(struct sl_cipd_writer *writer, uint32_t slots);
 int sl_cipd_reformat(struct sluice_writer *base, const struct sluice_format *format);
 /* Before a send: begins a new session if the array's size is not the session's. Its data type must be the channel's. */
-int sl_cipd_make_room(struct sl_cipd_writer *writer, const struct sluice_array *array);
+int sl_cipd_writer_fit_array(struct sl_cipd_writer *writer, const struct sluice_array *array);
 
 /* Frees a pool after `grace_ns`, and at once the copier's graphs that copy into it. */
 void sl_cipd_writer_retire(struct sl_cipd_writer *writer, struct sl_cipd_pool *pool, int64_t grace_ns);
 
 /* ---- writer_tick.c ---- */
 
-int sl_cipd_writer_begin_tending(struct sl_cipd_writer *writer);
-void sl_cipd_writer_end_tending(struct sl_cipd_writer *writer);
+int sl_cipd_writer_start_ticks(struct sl_cipd_writer *writer);
+void sl_cipd_writer_stop_ticks(struct sl_cipd_writer *writer);
 int sl_cipd_writer_begin_barriers(struct sl_cipd_writer *writer);
 void sl_cipd_writer_end_barriers(struct sl_cipd_writer *writer);
 
 /* Does it check the barrier from now on? Not while it holds it: it would skip its own frames. On the writer's thread, with the lock
  * once it is tended. */
-void sl_cipd_writer_heed(struct sl_cipd_writer *writer);
+void sl_cipd_writer_update_checks(struct sl_cipd_writer *writer);
 
-/* To be called if `troubled`: 0, or the failure of the last check of the segment, such as that another program has taken it
+/* To be called if `tick_failed`: 0, or the failure of the last check of the segment, such as that another program has taken it
  * over, so that nobody sees our frames. */
-int sl_cipd_writer_trouble(struct sl_cipd_writer *writer);
+int sl_cipd_writer_tick_result(struct sl_cipd_writer *writer);
 
 /* ---- slot_wait.c: the writer's thread ---- */
 
-/* Calls `look` in the writer's context until it returns something other than SLUICE_NOT_READY, or the timeout. *waited_ns is
+/* Calls `query` in the writer's context until it returns something other than SLUICE_NOT_READY, or the timeout. *waited_ns is
  * how long that took; it is not set if the context cannot be entered. */
-typedef int sl_cipd_look(struct sl_cipd_writer *writer, const struct sl_cipd_slot *slot);
-int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_look *look, const struct sl_cipd_slot *slot, int64_t timeout_ns,
+typedef int sl_cipd_query(struct sl_cipd_writer *writer, const struct sl_cipd_slot *slot);
+int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_query *query, const struct sl_cipd_slot *slot, int64_t timeout_ns,
                   int64_t *waited_ns);
 
 /* Waits until the GPU has done all work queued for the slot, and records in slot->wait_ns how long that took. 0, SLUICE_NOT_READY
@@ -221,55 +233,70 @@ int sl_cipd_begin(struct sluice_writer *base, int64_t timeout_ns, struct sluice_
 int sl_cipd_wait(struct sluice_writer *base, int64_t timeout_ns);
 int sl_cipd_commit(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream);
 int sl_cipd_cancel(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream);
-int sl_cipd_send(struct sluice_writer *base, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t count,
-                 struct sluice_stream stream, struct sluice_ticket *ticket);
 int sl_cipd_writer_pin(struct sluice_writer *base, const struct sluice_frame *frame, sluice_pin **pin);
 int sl_cipd_writer_view(struct sluice_writer *base, const struct sluice_frame *frame, struct sl_view *view);
+
+/* Counts a frame that was not published because of a failure, and returns `result`. */
+int sl_cipd_count_failure(struct sl_cipd_writer *writer, int result);
+
+/* Before a frame: 0; SLUICE_NO_SLOT if it is skipped for an activation barrier; or why the writer cannot go on. */
+int sl_cipd_check_writer(struct sl_cipd_writer *writer);
+
+/* Records the next slot's event behind the job's work; with the parameter `block` also waits for it. */
+int sl_cipd_record_work(struct sl_cipd_writer *writer, struct sl_copy_job *job);
+
+/* The next frame's work is queued, and its event recorded. `sent`: the job of a send; NULL: it was written in place. */
+void sl_cipd_publish(struct sl_cipd_writer *writer, struct sluice_frame *frame, const struct sl_copy_job *sent);
+
+/* ---- send.c ---- */
+
+int sl_cipd_send(struct sluice_writer *base, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t count,
+                 struct sluice_stream stream, struct sluice_ticket *ticket);
 
 /* ---- keep_finished.c: the writer's thread ---- */
 
 /* Waits until the next frame can be written with one finished frame left for readers: 0; SLUICE_NO_SLOT, then `dropped` is
  * added to the count of dropped frames; a failure. Usually makes no driver call. */
-int sl_cipd_spare(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t dropped);
+int sl_cipd_keep_finished(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t dropped);
 
 /* Is one left, according to the driver's last answer or a reader's report? A query of the driver takes longer than the rest
  * of a send without its copy. A wrong report harms only readers. */
-bool sl_cipd_spare_told(const struct sl_cipd_writer *writer);
+bool sl_cipd_finished_is_reported(const struct sl_cipd_writer *writer);
 
 /* To be called when the next frame is finished before it is published. */
-void sl_cipd_spare_finished(struct sl_cipd_writer *writer);
+void sl_cipd_next_is_finished(struct sl_cipd_writer *writer);
 
 /* Is it certain that the GPU has done all work that was queued for the next slot? */
-bool sl_cipd_spare_is_behind(const struct sl_cipd_writer *writer);
+bool sl_cipd_next_slot_is_idle(const struct sl_cipd_writer *writer);
 
 /* Do both hold, according to the driver's last answer or a reader's report? Then begin will find a slot unless the report is
  * wrong: begin itself does not rely on it. */
-bool sl_cipd_spare_told_behind(const struct sl_cipd_writer *writer);
+bool sl_cipd_next_slot_is_reported_idle(const struct sl_cipd_writer *writer);
 
 /* ---- timeslice.c ---- */
 
-enum sl_cipd_way {
-    SL_CIPD_PLAIN,
-    SL_CIPD_KEPT, /* in a turn that lasted until the copy was queued */
-    SL_CIPD_LATE, /* in a turn that may have ended before */
+enum sl_cipd_copy_mode {
+    SL_CIPD_COPY_ANYTIME,
+    SL_CIPD_COPY_IN_SLICE, /* in a turn that lasted until the copy was queued */
+    SL_CIPD_COPY_SLICE_MISSED, /* in a turn that may have ended before */
 };
 
-struct sl_cipd_turns {
-    enum sl_cipd_way way; /* how the current copy is made */
+struct sl_cipd_timeslice {
+    enum sl_cipd_copy_mode mode; /* how the current copy is made */
     uint32_t pieces;      /* of work that are queued to keep a turn, */
     int64_t keep_ns;      /* and how long they should take */
     uint32_t left, next;  /* how many frames are still to be copied in turns; how many the next time, 0: as at first */
     uint32_t plain, next_plain; /* how many copies may be overtaken before that; how many the next time, 0: as at first */
 };
 
-void sl_cipd_turns_begin(struct sl_cipd_turns *turns);
+void sl_cipd_timeslice_init(struct sl_cipd_timeslice *timeslice);
 
 /* late: the copy was queued too late. learn: the copy was done `took_ns` after its turn had begun. */
-void sl_cipd_turns_late(struct sl_cipd_turns *turns);
-void sl_cipd_turns_learn(struct sl_cipd_turns *turns, int64_t took_ns);
+void sl_cipd_timeslice_missed(struct sl_cipd_timeslice *timeslice);
+void sl_cipd_timeslice_measured(struct sl_cipd_timeslice *timeslice, int64_t took_ns);
 
 /* After each copy: was it whole, or overtaken by the writer? False also for a turn in which no frame could be chosen. */
-void sl_cipd_turns_judge(struct sl_cipd_turns *turns, bool whole);
+void sl_cipd_timeslice_judge(struct sl_cipd_timeslice *timeslice, bool whole);
 
 /* ---- the reader ---- */
 
@@ -280,13 +307,13 @@ struct sl_cipd_link {
     struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS];
     uint64_t session; /* of frames */
     uint32_t generation;
-    struct sl_cipd_marks *marks; /* NULL until one is made */
+    struct sl_cipd_overwrite_checks *checks_queued; /* NULL until one is made */
     bool doubtful; /* frames still held had some of these handles open before: the mapping may be of older memory */
     struct sluice_format format;
     struct sl_geometry geometry; /* of its array */
 };
 
-struct sl_cipd_marks; /* overwrite_check.c */
+struct sl_cipd_overwrite_checks; /* overwrite_check.c */
 
 #define SL_CIPD_RELEASED 1 /* a token that no frame has: released, but a stream still waits for it */
 
@@ -306,9 +333,9 @@ struct sl_cipd_held {
     struct sluice_stream ahead_stream;
     struct sl_cipd_link *link;
     struct sl_cipd_frame frame;
-    int64_t polled_ns; /* its writer had not shut at this time; marks update it, with the reader's lock */
+    int64_t polled_ns; /* its writer had not shut at this time; overwrite checks update it, with the reader's lock */
     uint64_t address; /* of the slot, or of the copy */
-    uint32_t mark;    /* number of the last mark's note, from 1; 0: there is none */
+    uint32_t last_check; /* number of the last check's record, from 1; 0: there is none */
     bool copied;
     struct sl_span span;
 };
@@ -321,7 +348,7 @@ struct sl_cipd_reader {
     struct sluice_reader_params params; /* complete */
     struct sluice_cipd_reader_params cipd;
     struct sl_cuda_context *context;
-    struct sl_cipd_bin *bin;
+    struct sl_cipd_free_queue *free_queue;
     sl_word32 closing, bell;
     sl_word32 retry;
     sl_word known_stream; /* the last stream that was found to be of this device; relaxed */
@@ -338,15 +365,15 @@ struct sl_cipd_reader {
     uint32_t tries, tried;        /* finished frames overtaken since one was taken; the newest frame at the last of them */
     uint64_t next_token;
     uint64_t last_session;
-    uint64_t untold;              /* missed frames not yet reported in a frame's `missed` */
+    uint64_t unreported;              /* missed frames not yet reported in a frame's `missed` */
     struct sl_cipd_ahead *ahead; /* NULL: streams do not wait */
     struct sl_cipd_copies *copies; /* of a reader whose frames are copies; NULL until the first copy */
-    struct sl_cipd_turns turns;    /* in which copies are made */
+    struct sl_cipd_timeslice timeslice;    /* in which copies are made */
     bool shut;                    /* the last session was closed by its writer, and no other has come */
     bool over;                    /* reconnect is off, and the session has ended */
 
     sl_mutex lock; /* guards the members below for other threads; only the acquiring thread changes them */
-    struct sl_cipd_consumer consumer;
+    struct sl_cipd_segment_reader consumer;
     struct sl_cipd_link *link;
     uint32_t last_index; /* of the frame that was last taken in this session; 0: none */
     struct sl_cipd_held held[SLUICE_CIPD_MAX_SLOTS];
@@ -408,8 +435,8 @@ int sl_cipd_copy(struct sl_cipd_reader *reader, uint32_t entry, const struct sl_
 
 /* Waits for a turn, the time slice in which this GPU runs this process's work, and queues work that keeps it for a moment: a
  * copy of `bytes` that is queued meanwhile runs at once. Not before the first copy. turn_lasts: does the turn still last? */
-int sl_cipd_turn(struct sl_cipd_reader *reader, uint32_t entry, uint64_t bytes);
-bool sl_cipd_turn_lasts(struct sl_cipd_reader *reader, uint32_t entry);
+int sl_cipd_timeslice_begin(struct sl_cipd_reader *reader, uint32_t entry, uint64_t bytes);
+bool sl_cipd_timeslice_lasts(struct sl_cipd_reader *reader, uint32_t entry);
 
 /* The next copy to this entry's buffer will wait for the work queued on the stream. SLUICE_E_CAPTURING: nothing was done. */
 int sl_cipd_copy_release(struct sl_cipd_reader *reader, uint32_t entry, struct sluice_stream stream);
@@ -434,10 +461,10 @@ int sl_cipd_ahead_wait(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
 void sl_cipd_ahead_watch(struct sl_cipd_reader *reader, struct sl_cipd_held *held);
 
 /* The program was told that this wait's frame has not come, so work queued behind it may be published again. With no lock held. */
-void sl_cipd_ahead_told(struct sl_cipd_ahead *ahead, uint64_t number);
+void sl_cipd_ahead_reported(struct sl_cipd_ahead *ahead, uint64_t number);
 
 /* The same for frames that were lost after their release: SLUICE_E_LOST with their numbers, once; 0: there are none. */
-int sl_cipd_ahead_tell(struct sl_cipd_reader *reader);
+int sl_cipd_ahead_report_lost(struct sl_cipd_reader *reader);
 
 /* ---- acquire.c ---- */
 
@@ -453,7 +480,7 @@ struct sl_cipd_held *sl_cipd_find_held(struct sl_cipd_reader *reader, const stru
 
 /* Has the writer, which had not shut at `polled_ns`, had no reason so far to overwrite this frame or free its memory? With the
  * reader's lock, or on the acquiring thread. */
-bool sl_cipd_left_alone(const struct sl_cipd_reader *reader, const struct sl_cipd_frame *frame, int64_t polled_ns);
+bool sl_cipd_is_untouched(const struct sl_cipd_reader *reader, const struct sl_cipd_frame *frame, int64_t polled_ns);
 
 int sl_cipd_release(struct sluice_reader *base, struct sluice_frame *frame, struct sluice_stream stream);
 int sl_cipd_check(struct sluice_reader *base, const struct sluice_frame *frame);
@@ -466,17 +493,17 @@ int sl_cipd_reader_view(struct sluice_reader *base, const struct sluice_frame *f
 
 /* Has the stream record, behind its work, whether the writer has left the frame alone until then. SLUICE_E_CAPTURING, ... With the
  * reader's lock. */
-int sl_cipd_mark_held(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const struct sl_stream *stream);
+int sl_cipd_overwrite_check_queue(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const struct sl_stream *stream);
 
 /* Was the frame whole according to its last mark? False also if that is not known. With the reader's lock. */
-bool sl_cipd_was_left(const struct sl_cipd_held *held);
-void sl_cipd_marks_end(struct sl_cipd_reader *reader, struct sl_cipd_marks *marks);
+bool sl_cipd_overwrite_check_passed(const struct sl_cipd_held *held);
+void sl_cipd_overwrite_checks_destroy(struct sl_cipd_reader *reader, struct sl_cipd_overwrite_checks *checks);
 
 /* ---- poll.c ---- */
 
 int sl_cipd_reader_fd(struct sluice_reader *base);
 
 /* After each acquire, if the program polls the descriptor. */
-void sl_cipd_note_settle(struct sl_cipd_reader *reader);
+void sl_cipd_poll_fd_update(struct sl_cipd_reader *reader);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a writer does for each frame: begin, commit, cancel, send.
+ * A frame that a program writes in its slot: begin, commit, cancel.
  *
- * The protocol uses the slots in turn. Work on a slot is ordered by its event: send makes its stream wait for it, begin waits on
- * the CPU, as the program may then use any stream. The event is recorded behind the work, then the frame is
- * published; readers wait for the event. One finished frame is always left for them: keep_finished.c.
+ * The protocol uses the slots in turn, one at a time. An event orders the work on a slot: commit records it behind the program's
+ * work, and readers wait for it; the next begin of the slot waits for it on the CPU, as the program may use any stream then. One
+ * finished frame is always left for readers: keep_finished.c.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "cuda_link/cuda_link.h"
@@ -15,37 +14,26 @@
 #include "util/hooks.h"
 #include "util/result.h"
 
-#define BLOCK_PATIENCE (10 * SLUICE_S)
+#define BLOCK_TIMEOUT (10 * SLUICE_S)
 
-static struct sl_cipd_slot *next_slot(struct sl_cipd_writer *writer, uint32_t *number)
+int sl_cipd_count_failure(struct sl_cipd_writer *writer, int result)
 {
-    *number = sl_cipd_produce_slot(&writer->producer);
-    return &writer->pool->slots[*number];
-}
-
-static void count(struct sl_cipd_writer *writer, uint64_t *what)
-{
+    if (result >= 0 && result != SLUICE_TIMEOUT)
+        return result;
     sl_mutex_lock(&writer->lock);
-    ++*what;
+    writer->failed++;
     sl_mutex_unlock(&writer->lock);
-}
-
-/* A frame that was not published because of a failure. */
-static int failed(struct sl_cipd_writer *writer, int result)
-{
-    if (result < 0 || result == SLUICE_TIMEOUT)
-        count(writer, &writer->failed);
     return result;
 }
 
-/* ---- before a frame ---- */
+/* ---- is the writer ready? ---- */
 
-static int check_barrier(struct sl_cipd_writer *writer)
+static int skip_frame_at_barrier(struct sl_cipd_writer *writer)
 {
     if (!writer->checks || !sl_cipd_barrier_check(&writer->checker, sl_os_now_coarse()))
         return 0;
     sl_mutex_lock(&writer->lock);
-    sl_cipd_produce_skip(&writer->producer);
+    sl_cipd_write_skip(&writer->producer);
     writer->skips++;
     writer->dropped++;
     sl_mutex_unlock(&writer->lock);
@@ -54,37 +42,37 @@ static int check_barrier(struct sl_cipd_writer *writer)
                    writer->base.name);
 }
 
-static int check(struct sl_cipd_writer *writer)
+int sl_cipd_check_writer(struct sl_cipd_writer *writer)
 {
     int r = sl_cuda_alive(writer->context);
 
-    if (r == 0 && sl_load(&writer->troubled, acquire))
-        r = sl_cipd_writer_trouble(writer);
-    if (r == 0 && writer->spoilt)
+    if (r == 0 && sl_load(&writer->tick_failed, acquire))
+        r = sl_cipd_writer_tick_result(writer);
+    if (r == 0 && writer->pool_in_use)
         r = sl_cipd_writer_renew(writer, writer->slots);
     if (r != 0)
-        return failed(writer, r);
-    return check_barrier(writer);
+        return sl_cipd_count_failure(writer, r);
+    return skip_frame_at_barrier(writer);
 }
 
-static int no_slot(struct sl_cipd_writer *writer, uint32_t number, int64_t timeout_ns, uint64_t dropped)
+/* ---- is the slot free? ---- */
+
+static int fail_no_slot(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t dropped)
 {
     sl_mutex_lock(&writer->lock);
     writer->dropped += dropped;
     sl_mutex_unlock(&writer->lock);
-    return sl_fail(SLUICE_NO_SLOT, "channel 'cipd:%s': its GPU has not finished in %lld ms what it was given for slot %u of %u",
-                   writer->base.name, (long long)(timeout_ns / SLUICE_MS), number, writer->slots);
+    return sl_fail(SLUICE_NO_SLOT, "channel 'cipd:%s': its GPU did not finish the work on slot %u of %u within %lld ms",
+                   writer->base.name, sl_cipd_write_slot(&writer->producer), writer->slots, (long long)(timeout_ns / SLUICE_MS));
 }
 
-/* ---- begin, commit, cancel ---- */
-
-static int wait_slot(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t dropped)
+/* On SLUICE_NO_SLOT `dropped` is added to the count of dropped frames. */
+static int wait_for_slot(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t dropped)
 {
-    uint32_t number;
-    struct sl_cipd_slot *slot = next_slot(writer, &number);
-    int r = sl_cipd_spare(writer, timeout_ns, dropped);
+    struct sl_cipd_slot *slot = sl_cipd_next_slot(writer);
+    int r = sl_cipd_keep_finished(writer, timeout_ns, dropped);
 
-    if (r != 0 || sl_cipd_spare_is_behind(writer))
+    if (r != 0 || sl_cipd_next_slot_is_idle(writer))
         return r;
     SL_STAGE_BEGIN(WAIT_SLOT);
     r = sl_cipd_await_slot(writer, slot, timeout_ns);
@@ -92,15 +80,24 @@ static int wait_slot(struct sl_cipd_writer *writer, int64_t timeout_ns, uint64_t
     sl_mutex_lock(&writer->lock);
     writer->waited_ns += sl_load(&slot->wait_ns, relaxed);
     sl_mutex_unlock(&writer->lock);
-    return r == SLUICE_NOT_READY ? no_slot(writer, number, timeout_ns, dropped) : r;
+    return r == SLUICE_NOT_READY ? fail_no_slot(writer, timeout_ns, dropped) : r;
 }
 
-static void fill_frame(struct sl_cipd_writer *writer, struct sluice_frame *frame)
+int sl_cipd_wait(struct sluice_writer *base, int64_t timeout_ns)
 {
-    uint32_t number;
+    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
 
-    next_slot(writer, &number)->frame = 0;
-    sl_cipd_produce_write(&writer->producer);
+    return sl_cipd_next_slot_is_reported_idle(writer) ? 0 : wait_for_slot(writer, timeout_ns, 0);
+}
+
+/* ---- begin ---- */
+
+static void begin_frame(struct sl_cipd_writer *writer, struct sluice_frame *frame)
+{
+    uint32_t slot = sl_cipd_write_slot(&writer->producer);
+
+    sl_cipd_next_slot(writer)->frame = 0;
+    sl_cipd_write_announce(&writer->producer);
     writer->token = ++writer->next_token;
     if (writer->reshaped)
         sl_geometry_from_array(&writer->geometry, &writer->format.arrays[0]);
@@ -109,12 +106,12 @@ static void fill_frame(struct sl_cipd_writer *writer, struct sluice_frame *frame
         .session = writer->session,
         .capture_ns = sl_os_now(),
         .meta = writer->meta,
-        .slot = number,
+        .slot = slot,
         .generation = writer->generation,
         .array_count = 1,
-        .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&writer->base.object.id, memory_order_relaxed),
+        .opaque = { [SL_FRAME_OWNER] = sl_cipd_writer_id(writer),
                     [SL_FRAME_TOKEN] = writer->token,
-                    [SL_FRAME_ENTRY] = number },
+                    [SL_FRAME_ENTRY] = slot },
     };
     SL_SPAN_BEGIN(WRITE, &writer->span, writer->base.name, 0);
 }
@@ -125,37 +122,30 @@ int sl_cipd_begin(struct sluice_writer *base, int64_t timeout_ns, struct sluice_
     int r;
 
     if (!frame)
-        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': no frame to begin was given", writer->base.name);
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': frame is NULL", writer->base.name);
     if (timeout_ns < SLUICE_DEFAULT)
         return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': a time-out of %lld ns", writer->base.name, (long long)timeout_ns);
     if (writer->token)
         return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun already, and its protocol has one at a time",
                        writer->base.name);
-    if ((r = check(writer)) != 0)
+    if ((r = sl_cipd_check_writer(writer)) != 0)
         return r;
-    if ((r = wait_slot(writer, timeout_ns == SLUICE_DEFAULT ? writer->wait_ns : timeout_ns, 1)) != 0)
-        return failed(writer, r);
-    fill_frame(writer, frame);
+    if ((r = wait_for_slot(writer, timeout_ns == SLUICE_DEFAULT ? writer->wait_ns : timeout_ns, 1)) != 0)
+        return sl_cipd_count_failure(writer, r);
+    begin_frame(writer, frame);
     SL_KILL_POINT("after_begin");
     return 0;
 }
 
-int sl_cipd_wait(struct sluice_writer *base, int64_t timeout_ns)
-{
-    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
-
-    return sl_cipd_spare_told_behind(writer) ? 0 : wait_slot(writer, timeout_ns, 0);
-}
-
-static int check_begun(const struct sl_cipd_writer *writer, const struct sluice_frame *frame)
+static int check_is_begun(const struct sl_cipd_writer *writer, const struct sluice_frame *frame)
 {
     if (!frame)
-        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': no frame was given", writer->base.name);
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': frame is NULL", writer->base.name);
     if (frame->opaque[SL_FRAME_OWNER] == 0)
-        return sl_fail(SLUICE_E_STALE,
-                       "channel 'cipd:%s': this frame is not begun: it was committed or cancelled, or never begun", writer->base.name);
-    if (frame->opaque[SL_FRAME_OWNER] != atomic_load_explicit(&writer->base.object.id, memory_order_relaxed) ||
-        writer->token == 0 || frame->opaque[SL_FRAME_TOKEN] != writer->token)
+        return sl_fail(SLUICE_E_STALE, "channel 'cipd:%s': this frame is not begun: it was committed or cancelled, or never begun",
+                       writer->base.name);
+    if (frame->opaque[SL_FRAME_OWNER] != sl_cipd_writer_id(writer) || writer->token == 0 ||
+        frame->opaque[SL_FRAME_TOKEN] != writer->token)
         return sl_fail(SLUICE_E_STALE, "channel 'cipd:%s': this frame is not this writer's, or has ended", writer->base.name);
     return 0;
 }
@@ -168,16 +158,45 @@ static void end_frame(struct sl_cipd_writer *writer, struct sluice_frame *frame)
     frame->meta = NULL;
 }
 
-/* The next frame's work is queued, and its event recorded. `sent`: the job of a send; NULL: it was written in place. */
-static void publish(struct sl_cipd_writer *writer, struct sluice_frame *frame, const struct sl_copy_job *sent)
+/* ---- commit ---- */
+
+/* A job without copies, behind the program's work on the stream. */
+static int begin_empty_job(struct sl_cipd_writer *writer, struct sluice_stream stream, struct sl_copy_job *job)
 {
-    struct sl_cipd_slot *slot = next_slot(writer, &frame->slot);
+    job->needs_fence = false;
+    job->prompt = true;
+    return sl_arrays_begin(&writer->copier, SL_COPY_SEND, NULL, 0, stream, job);
+}
+
+int sl_cipd_record_work(struct sl_cipd_writer *writer, struct sl_copy_job *job)
+{
+    struct sl_cipd_slot *slot = sl_cipd_next_slot(writer);
+    int r;
+
+    SL_STAGE_BEGIN(SIGNAL);
+    r = sl_copy_record(job, &slot->last_work);
+    SL_STAGE_END(SIGNAL);
+    if (r != 0 || !writer->params.block)
+        return r;
+    r = sl_cipd_await_slot(writer, slot, BLOCK_TIMEOUT);
+    if (r == SLUICE_NOT_READY)
+        return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': the GPU did not finish the frame within %d s; it is not published",
+                       writer->base.name, (int)(BLOCK_TIMEOUT / SLUICE_S));
+    if (r == 0)
+        sl_cipd_next_is_finished(writer);
+    return r;
+}
+
+void sl_cipd_publish(struct sl_cipd_writer *writer, struct sluice_frame *frame, const struct sl_copy_job *sent)
+{
+    struct sl_cipd_slot *slot = sl_cipd_next_slot(writer);
     int64_t now = sl_os_now();
 
+    frame->slot = sl_cipd_write_slot(&writer->producer);
     SL_KILL_POINT("before_publish");
     SL_STAGE_BEGIN(PUBLISH);
     sl_mutex_lock(&writer->lock);
-    frame->sequence = sl_cipd_produce_publish(&writer->producer, now);
+    frame->sequence = sl_cipd_write_publish(&writer->producer, now);
     writer->published++;
     writer->bytes += writer->metadata.bytes;
     writer->graph_frames += sent && sent->by_graph;
@@ -185,7 +204,7 @@ static void publish(struct sl_cipd_writer *writer, struct sluice_frame *frame, c
     writer->last_frame_ns = now;
     if (writer->holds) {
         sl_cipd_barrier_published(&writer->holder, now);
-        sl_cipd_writer_heed(writer);
+        sl_cipd_writer_update_checks(writer);
     }
     sl_mutex_unlock(&writer->lock);
     SL_STAGE_END(PUBLISH);
@@ -196,40 +215,9 @@ static void publish(struct sl_cipd_writer *writer, struct sluice_frame *frame, c
     frame->commit_ns = now;
 }
 
-/* Records the event after the job's work; with `block` also waits for it. */
-static int record(struct sl_cipd_writer *writer, struct sl_copy_job *job)
+static int check_can_commit(const struct sl_cipd_writer *writer, const struct sluice_frame *frame)
 {
-    uint32_t number;
-    struct sl_cipd_slot *slot = next_slot(writer, &number);
-    int r;
-
-    SL_STAGE_BEGIN(SIGNAL);
-    r = sl_copy_record(job, &slot->last_work);
-    SL_STAGE_END(SIGNAL);
-    if (r != 0 || !writer->params.block)
-        return r;
-    r = sl_cipd_await_slot(writer, slot, BLOCK_PATIENCE);
-    if (r == SLUICE_NOT_READY)
-        return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': the GPU did not finish the frame within %d s; it is not published",
-                       writer->base.name, (int)(BLOCK_PATIENCE / SLUICE_S));
-    if (r == 0)
-        sl_cipd_spare_finished(writer);
-    return r;
-}
-
-/* For a frame that was written in place. */
-static int begin_job(struct sl_cipd_writer *writer, struct sluice_stream stream, struct sl_copy_job *job)
-{
-    job->needs_fence = false;
-    job->prompt = true;
-    return sl_arrays_begin(&writer->copier, SL_COPY_SEND, NULL, 0, stream, job);
-}
-
-int sl_cipd_commit(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream)
-{
-    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
-    struct sl_copy_job job;
-    int r = check_begun(writer, frame);
+    int r = check_is_begun(writer, frame);
 
     if (r != 0)
         return r;
@@ -241,36 +229,53 @@ int sl_cipd_commit(struct sluice_writer *base, struct sluice_frame *frame, struc
     if (frame->meta_size > SLUICE_MAX_META)
         return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': %u bytes of metadata, %d fit", writer->base.name, frame->meta_size,
                        SLUICE_MAX_META);
-    if ((r = sl_cuda_alive(writer->context)) != 0 || (r = begin_job(writer, stream, &job)) != 0)
+    return sl_cuda_alive(writer->context);
+}
+
+int sl_cipd_commit(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream)
+{
+    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
+    struct sl_copy_job job;
+    int r;
+
+    if ((r = check_can_commit(writer, frame)) != 0 || (r = begin_empty_job(writer, stream, &job)) != 0)
         return r;
-    r = record(writer, &job);
+    r = sl_cipd_record_work(writer, &job);
     sl_copy_end(&job);
     if (r != 0)
-        return failed(writer, r);
-    publish(writer, frame, NULL);
+        return sl_cipd_count_failure(writer, r);
+    sl_cipd_publish(writer, frame, NULL);
     end_frame(writer, frame);
     return 0;
 }
 
-/* Work queued on the slot must be done before the slot is reused. */
-int sl_cipd_cancel(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream)
+/* ---- cancel ---- */
+
+/* The slot is not reused before the work that the program has queued on it is done. */
+static int record_cancelled_work(struct sl_cipd_writer *writer, struct sluice_stream stream)
 {
-    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
     struct sl_copy_job job;
-    uint32_t number;
-    int r = check_begun(writer, frame);
+    int r = begin_empty_job(writer, stream, &job);
 
     if (r != 0)
         return r;
-    if (stream.id != SLUICE_ON_CPU.id && sl_cuda_alive(writer->context) == 0) {
-        if ((r = begin_job(writer, stream, &job)) != 0)
-            return r;
-        r = sl_copy_record(&job, &next_slot(writer, &number)->last_work);
-        sl_copy_end(&job);
-        if (r != 0)
-            return r;
-    }
-    count(writer, &writer->cancelled);
+    r = sl_copy_record(&job, &sl_cipd_next_slot(writer)->last_work);
+    sl_copy_end(&job);
+    return r;
+}
+
+int sl_cipd_cancel(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream)
+{
+    struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
+    int r = check_is_begun(writer, frame);
+
+    if (r == 0 && stream.id != SLUICE_ON_CPU.id && sl_cuda_alive(writer->context) == 0)
+        r = record_cancelled_work(writer, stream);
+    if (r != 0)
+        return r;
+    sl_mutex_lock(&writer->lock);
+    writer->cancelled++;
+    sl_mutex_unlock(&writer->lock);
     end_frame(writer, frame);
     return 0;
 }
@@ -402,17 +407,15 @@ int sl_cipd_send(struct sluice_writer *base, struct sluice_frame *header, const 
 int sl_cipd_writer_pin(struct sluice_writer *base, const struct sluice_frame *frame, sluice_pin **pin)
 {
     struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
-    uint32_t number;
-    int r = check_begun(writer, frame);
+    int r = check_is_begun(writer, frame);
 
-    return r == 0 ? sl_cipd_pin(next_slot(writer, &number), pin) : r;
+    return r == 0 ? sl_cipd_pin(sl_cipd_next_slot(writer), pin) : r;
 }
 
 int sl_cipd_writer_view(struct sluice_writer *base, const struct sluice_frame *frame, struct sl_view *view)
 {
     struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
-    uint32_t number;
-    int r = check_begun(writer, frame);
+    int r = check_is_begun(writer, frame);
 
     if (r != 0)
         return r;
@@ -420,7 +423,7 @@ int sl_cipd_writer_view(struct sluice_writer *base, const struct sluice_frame *f
     view->geometries = &writer->geometry;
     view->reshaped = &writer->reshaped;
     view->format = &writer->format;
-    view->address = (char *)(uintptr_t)next_slot(writer, &number)->address;
+    view->address = (char *)(uintptr_t)sl_cipd_next_slot(writer)->address;
     view->device = writer->device;
     return 0;
 }

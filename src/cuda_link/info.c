@@ -39,13 +39,13 @@ static void tell_slots(struct sluice_cipd_info *info, const struct sl_cipd_pool 
     }
 }
 
-static void tell_segment(struct sluice_cipd_info *info, const struct sl_cipd_segment *segment, const struct sl_cipd_extra *extra,
+static void tell_segment(struct sluice_cipd_info *info, const struct sl_cipd_segment *segment, const struct sl_cipd_private_ext *extra,
                          uint64_t version)
 {
     info->segment_bytes = (uint32_t)segment->size;
     info->version = version;
     info->index = sl_cipd_load_index(segment->at);
-    info->by_sluice = extra && sl_cipd_extra_live(extra, version);
+    info->by_sluice = extra && sl_cipd_ext_is_live(extra, version);
     if (info->by_sluice)
         info->writer_pid = sl_load(&extra->pid, relaxed);
 }
@@ -61,7 +61,7 @@ void sl_cipd_writer_info(struct sl_cipd_writer *writer, struct sluice_cipd_info 
     snprintf(info->name, sizeof info->name, "%s", writer->base.name);
     if (sl_cipd_format_decode(&writer->metadata, &format) == 0)
         tell_format(info, &writer->metadata, &format, NULL);
-    tell_segment(info, &writer->producer.segment, writer->producer.extra, writer->producer.version);
+    tell_segment(info, &writer->producer.segment, writer->producer.ext, writer->producer.version);
     tell_slots(info, writer->pool);
     info->last_frame_ns = writer->last_frame_ns;
     info->published = writer->published;
@@ -71,9 +71,9 @@ void sl_cipd_writer_info(struct sl_cipd_writer *writer, struct sluice_cipd_info 
     info->graph_frames = writer->graph_frames;
     info->relinked = writer->relinked;
     info->holds_barrier = writer->holds && writer->holder.held;
-    info->left_behind = sl_cipd_bin_count(writer->bin);
-    if (writer->tended)
-        snprintf(info->why, sizeof info->why, "%s", writer->tended_text);
+    info->left_behind = sl_cipd_free_queue_count(writer->free_queue);
+    if (writer->tick_result)
+        snprintf(info->why, sizeof info->why, "%s", writer->tick_error);
     sl_mutex_unlock(&writer->lock);
 }
 
@@ -96,7 +96,7 @@ static uint32_t state_of(enum sl_cipd_reason reason)
 /* A lost name counts at once: a writer of cuda-link's that is killed loses it to Python's resource tracker. */
 bool sl_cipd_reader_stalled(const struct sl_cipd_reader *reader, int64_t now, char *why, size_t size)
 {
-    const struct sl_cipd_consumer *consumer = &reader->consumer;
+    const struct sl_cipd_segment_reader *consumer = &reader->consumer;
     int64_t quiet = now - consumer->frame_ns;
 
     if (consumer->orphan)
@@ -113,17 +113,17 @@ bool sl_cipd_reader_stalled(const struct sl_cipd_reader *reader, int64_t now, ch
 
 static void tell_reader(struct sl_cipd_reader *reader, struct sluice_cipd_info *info)
 {
-    const struct sl_cipd_consumer *consumer = &reader->consumer;
+    const struct sl_cipd_segment_reader *consumer = &reader->consumer;
 
     if (!reader->link) {
         info->state = state_of(consumer->reason);
         snprintf(info->why, sizeof info->why, "%.255s",
-                 consumer->reason == SL_CIPD_REASON_HANDLES_FAILED ? reader->unopened : sl_cipd_consume_why(consumer));
+                 consumer->reason == SL_CIPD_REASON_HANDLES_FAILED ? reader->unopened : sl_cipd_read_why(consumer));
         return;
     }
     info->state = sl_cipd_reader_stalled(reader, sl_os_now(), info->why, sizeof info->why) ? SLUICE_CIPD_STALLED : SLUICE_CIPD_RUNNING;
     tell_format(info, &consumer->session.metadata, &consumer->session.format, &reader->cipd);
-    tell_segment(info, &consumer->segment, consumer->extra, consumer->session.version);
+    tell_segment(info, &consumer->segment, consumer->ext, consumer->session.version);
     tell_slots(info, reader->link->pool);
 }
 
@@ -151,15 +151,15 @@ void sl_cipd_reader_info(struct sl_cipd_reader *reader, struct sluice_cipd_info 
 
 int sl_cipd_inspect(const char *name, struct sluice_cipd_info *info)
 {
-    struct sl_cipd_consumer consumer;
+    struct sl_cipd_segment_reader consumer;
     int r;
 
     if (strncmp(name, "cipd:", 5) == 0)
         name += 5;
-    if ((r = sl_cipd_consume_init(&consumer, name)) != 0)
+    if ((r = sl_cipd_read_init(&consumer, name)) != 0)
         return r;
     int64_t deadline = sl_os_deadline(LOOK_PATIENCE), now;
-    while ((r = sl_cipd_consume_connect(&consumer, now = sl_os_now())) == SLUICE_NO_WRITER &&
+    while ((r = sl_cipd_read_connect(&consumer, now = sl_os_now())) == SLUICE_NO_WRITER &&
            (consumer.reason == SL_CIPD_REASON_UNSETTLED || consumer.reason == SL_CIPD_REASON_CHANGING) && now < deadline)
         sl_os_sleep(SLUICE_MS);
     snprintf(info->name, sizeof info->name, "%s", name);
@@ -167,16 +167,16 @@ int sl_cipd_inspect(const char *name, struct sluice_cipd_info *info)
         info->state = SLUICE_CIPD_RUNNING;
         info->slot_count = consumer.session.layout.slots;
         tell_format(info, &consumer.session.metadata, &consumer.session.format, NULL);
-        tell_segment(info, &consumer.segment, consumer.extra, consumer.session.version);
-        sl_cipd_look_closer(&consumer, info);
+        tell_segment(info, &consumer.segment, consumer.ext, consumer.session.version);
+        sl_cipd_inspect_frames(&consumer, info);
     } else if (consumer.reason == SL_CIPD_REASON_ABSENT) {
         r = sl_fail(SLUICE_E_NOT_FOUND, "there is no channel 'cipd:%s'", name);
     } else if (consumer.reason != SL_CIPD_REASON_REFUSED && consumer.reason != SL_CIPD_REASON_FAILED) {
         info->state = state_of(consumer.reason);
-        snprintf(info->why, sizeof info->why, "%s", sl_cipd_consume_why(&consumer));
+        snprintf(info->why, sizeof info->why, "%s", sl_cipd_read_why(&consumer));
         r = 0;
     }
-    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    sl_cipd_read_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
     return r;
 }
 

@@ -9,15 +9,15 @@
 /* Would acquire have something to report? With the reader's lock. */
 static bool has_news(struct sl_cipd_reader *reader)
 {
-    struct sl_cipd_consumer *consumer = &reader->consumer;
+    struct sl_cipd_segment_reader *consumer = &reader->consumer;
     int64_t now = sl_os_now();
 
     if (sl_load(&reader->closing, acquire))
         return true;
     if (reader->link)
-        return sl_cipd_consume_has_news(consumer, now);
-    bool closing = now < reader->close_until && sl_cipd_bin_count(reader->bin) != 0;
-    return now >= sl_cipd_consume_next_try(consumer) && !closing;
+        return sl_cipd_read_has_news(consumer, now);
+    bool closing = now < reader->close_until && sl_cipd_free_queue_count(reader->free_queue) != 0;
+    return now >= sl_cipd_read_next_try(consumer) && !closing;
 }
 
 /* On the service thread. */
@@ -32,7 +32,7 @@ static void look(struct sl_watch *watch)
     sl_service_set_deadline(watch, sl_os_deadline(WATCH));
 }
 
-void sl_cipd_note_settle(struct sl_cipd_reader *reader)
+void sl_cipd_poll_fd_update(struct sl_cipd_reader *reader)
 {
     sl_mutex_lock(&reader->lock);
     if (reader->pending.index || has_news(reader))

@@ -10,7 +10,7 @@
 #include "mem/mem.h"
 #include "util/result.h"
 
-#define UNIT (UINT64_C(2) << 20) /* a handle shares the driver's whole allocation, so each slot has its own */
+#define ALLOCATION_UNIT (UINT64_C(2) << 20) /* a handle shares the driver's whole allocation, so each slot has its own */
 
 /* ---- making and opening ---- */
 
@@ -21,7 +21,7 @@ static void end_slot(struct sl_cipd_pool *pool, struct sl_cipd_slot *slot)
         sl_cuda_ipc_drop(slot->block);
 }
 
-static void end(struct sl_cipd_pool *pool)
+static void free_pool(struct sl_cipd_pool *pool)
 {
     for (uint32_t i = 0; i < pool->count; i++)
         end_slot(pool, &pool->slots[i]);
@@ -47,12 +47,12 @@ static int new_pool(const char *channel, const char *device, uint32_t count, uin
 }
 
 /* What was made of it may be freed no sooner than other work on the GPU ends. */
-static int give_up(struct sl_cipd_bin *bin, struct sl_cipd_pool *pool, int result)
+static int fail_and_free(struct sl_cipd_free_queue *queue, struct sl_cipd_pool *pool, int result)
 {
     char why[640];
 
     snprintf(why, sizeof why, "%s", sl_last_error());
-    sl_cipd_bin_put(bin, pool, 0);
+    sl_cipd_free_queue_add(queue, pool, 0);
     return sl_fail_text(result, why);
 }
 
@@ -73,10 +73,10 @@ static int make_signal(struct sl_cipd_pool *pool, struct sl_cipd_slot *slot, str
     return 0;
 }
 
-int sl_cipd_pool_make(struct sl_cipd_bin *bin, const char *channel, const char *device, uint32_t count, uint64_t bytes,
+int sl_cipd_pool_make(struct sl_cipd_free_queue *queue, const char *channel, const char *device, uint32_t count, uint64_t bytes,
                       struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS], struct sl_cipd_pool **out)
 {
-    uint64_t size = (bytes + UNIT - 1) / UNIT * UNIT;
+    uint64_t size = (bytes + ALLOCATION_UNIT - 1) / ALLOCATION_UNIT * ALLOCATION_UNIT;
     struct sl_cuda_share share;
     struct sl_cipd_pool *pool;
     int r = new_pool(channel, device, count, bytes, &pool);
@@ -98,7 +98,7 @@ int sl_cipd_pool_make(struct sl_cipd_bin *bin, const char *channel, const char *
     }
     SL_STAGE_END(MAKE_SLOTS);
     if (r != 0)
-        return give_up(bin, pool, r);
+        return fail_and_free(queue, pool, r);
     *out = pool;
     return 0;
 }
@@ -130,7 +130,7 @@ static int open_slot(struct sl_cipd_pool *pool, const char *device, struct sl_ci
     return r;
 }
 
-int sl_cipd_pool_open(struct sl_cipd_bin *bin, const char *channel, const char *device, const struct sl_cipd_session *session,
+int sl_cipd_pool_open(struct sl_cipd_free_queue *queue, const char *channel, const char *device, const struct sl_cipd_session *session,
                       struct sl_cipd_pool **out)
 {
     struct sl_cipd_pool *pool;
@@ -143,43 +143,43 @@ int sl_cipd_pool_open(struct sl_cipd_bin *bin, const char *channel, const char *
         r = open_slot(pool, device, &pool->slots[i], &session->handles[i]);
     SL_STAGE_END(MAP);
     if (r != 0)
-        return give_up(bin, pool, r);
+        return fail_and_free(queue, pool, r);
     *out = pool;
     return 0;
 }
 
 /* ---- the end ---- */
 
-struct sl_cipd_bin {
+struct sl_cipd_free_queue {
     sl_word32 users; /* references: its owner's, and one for each piece in it */
     sl_word32 count; /* number of pieces; a futex */
     char channel[SLUICE_CIPD_MAX_NAME + 1];
 };
 
 struct piece {
-    struct sl_cipd_bin *bin;
+    struct sl_cipd_free_queue *free_queue;
     void (*end)(void *what);
     void *what;
     int64_t at; /* when to free it */
 };
 
-int sl_cipd_bin_make(const char *channel, struct sl_cipd_bin **bin)
+int sl_cipd_free_queue_create(const char *channel, struct sl_cipd_free_queue **queue)
 {
-    *bin = calloc(1, sizeof **bin);
-    if (!*bin)
+    *queue = calloc(1, sizeof **queue);
+    if (!*queue)
         return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for the slots that are given back", channel);
-    sl_store(&(*bin)->users, 1, relaxed);
-    snprintf((*bin)->channel, sizeof (*bin)->channel, "%s", channel);
+    sl_store(&(*queue)->users, 1, relaxed);
+    snprintf((*queue)->channel, sizeof (*queue)->channel, "%s", channel);
     return 0;
 }
 
-void sl_cipd_bin_leave(struct sl_cipd_bin *bin)
+void sl_cipd_free_queue_release(struct sl_cipd_free_queue *queue)
 {
-    if (bin && sl_add(&bin->users, (uint32_t)-1) == 1)
-        free(bin);
+    if (queue && sl_add(&queue->users, (uint32_t)-1) == 1)
+        free(queue);
 }
 
-static void empty(void *argument)
+static void free_piece(void *argument)
 {
     struct piece *piece = argument;
     int64_t now = sl_os_now();
@@ -187,47 +187,47 @@ static void empty(void *argument)
     if (piece->at > now)
         sl_os_sleep(piece->at - now);
     piece->end(piece->what);
-    sl_add(&piece->bin->count, (uint32_t)-1);
-    sl_os_futex_wake(&piece->bin->count, INT32_MAX);
-    sl_cipd_bin_leave(piece->bin);
+    sl_add(&piece->free_queue->count, (uint32_t)-1);
+    sl_os_futex_wake(&piece->free_queue->count, INT32_MAX);
+    sl_cipd_free_queue_release(piece->free_queue);
     free(piece);
 }
 
-static void end_pool(void *pool) { end(pool); }
+static void end_pool(void *pool) { free_pool(pool); }
 
-void sl_cipd_bin_put(struct sl_cipd_bin *bin, struct sl_cipd_pool *pool, int64_t grace_ns)
+void sl_cipd_free_queue_add(struct sl_cipd_free_queue *queue, struct sl_cipd_pool *pool, int64_t grace_ns)
 {
     if (pool)
-        sl_cipd_bin_run(bin, end_pool, pool, grace_ns);
+        sl_cipd_free_queue_run(queue, end_pool, pool, grace_ns);
 }
 
-void sl_cipd_bin_run(struct sl_cipd_bin *bin, void (*end_it)(void *what), void *what, int64_t grace_ns)
+void sl_cipd_free_queue_run(struct sl_cipd_free_queue *queue, void (*end_it)(void *what), void *what, int64_t grace_ns)
 {
     struct piece *piece = calloc(1, sizeof *piece);
     if (!piece) { /* leaked rather than freed while readers use it */
         sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': memory of its GPU stays until the process ends: the CPU has none for freeing it",
-               bin->channel);
+               queue->channel);
         return;
     }
-    *piece = (struct piece){ .bin = bin, .end = end_it, .what = what, .at = grace_ns > 0 ? sl_os_deadline(grace_ns) : 0 };
-    sl_add(&bin->users, 1);
-    sl_add(&bin->count, 1);
-    if (sl_os_start_thread(empty, piece) == 0)
+    *piece = (struct piece){ .free_queue = queue, .end = end_it, .what = what, .at = grace_ns > 0 ? sl_os_deadline(grace_ns) : 0 };
+    sl_add(&queue->users, 1);
+    sl_add(&queue->count, 1);
+    if (sl_os_start_thread(free_piece, piece) == 0)
         return;
     sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': memory of its GPU is freed by the thread that uses the channel, which may wait: %s",
-           bin->channel, sl_last_error());
-    empty(piece);
+           queue->channel, sl_last_error());
+    free_piece(piece);
 }
 
-uint32_t sl_cipd_bin_count(const struct sl_cipd_bin *bin) { return sl_load(&bin->count, acquire); }
+uint32_t sl_cipd_free_queue_count(const struct sl_cipd_free_queue *queue) { return sl_load(&queue->count, acquire); }
 
-uint32_t sl_cipd_bin_wait(struct sl_cipd_bin *bin, int64_t patience_ns)
+uint32_t sl_cipd_free_queue_wait(struct sl_cipd_free_queue *queue, int64_t patience_ns)
 {
     int64_t deadline = sl_os_deadline(patience_ns);
     uint32_t left;
 
-    while ((left = sl_cipd_bin_count(bin)) != 0 && sl_os_now() < deadline)
-        (void)sl_os_futex_wait(&bin->count, left, deadline);
+    while ((left = sl_cipd_free_queue_count(queue)) != 0 && sl_os_now() < deadline)
+        (void)sl_os_futex_wait(&queue->count, left, deadline);
     return left;
 }
 

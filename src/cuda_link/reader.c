@@ -11,8 +11,8 @@
 #include "format/format.h"
 #include "util/result.h"
 
-#define CLOSE_PATIENCE (500 * SLUICE_MS) /* for other sessions' handles to be closed */
-#define SETTLE_PATIENCE SLUICE_S /* how long to wait for a writer that is filling in its segment */
+#define CLOSE_TIMEOUT (500 * SLUICE_MS) /* for other sessions' handles to be closed */
+#define SETTLE_TIMEOUT SLUICE_S /* how long to wait for a writer that is filling in its segment */
 #define DEFAULT_DEVICE "cuda:0"
 
 /* ---- parts of opening ---- */
@@ -22,7 +22,7 @@ static int wait_for_writer(struct sl_cipd_reader *reader, int64_t began, int (*a
     bool later = reader->params.open_timeout_ns == SLUICE_LATER;
     int64_t patience = later ? 0 : reader->params.open_timeout_ns;
     int64_t absent_until = sl_os_later(began, patience);
-    int64_t settled_until = sl_os_later(began, patience > SETTLE_PATIENCE ? patience : SETTLE_PATIENCE);
+    int64_t settled_until = sl_os_later(began, patience > SETTLE_TIMEOUT ? patience : SETTLE_TIMEOUT);
 
     reader->until = settled_until;
     for (;;) {
@@ -31,7 +31,7 @@ static int wait_for_writer(struct sl_cipd_reader *reader, int64_t began, int (*a
         if (r <= 0 && !sl_cipd_is_refusal(r))
             return r;
         bool gone = sl_cipd_is_gone(reader->consumer.reason);
-        int64_t until = gone ? absent_until : settled_until, next = sl_cipd_consume_next_try(&reader->consumer);
+        int64_t until = gone ? absent_until : settled_until, next = sl_cipd_read_next_try(&reader->consumer);
         if (now >= until || (gone && later)) {
             if (later)
                 return 0;
@@ -45,7 +45,7 @@ static int wait_for_writer(struct sl_cipd_reader *reader, int64_t began, int (*a
  * when they are opened. */
 static int choose_device(struct sl_cipd_reader *reader, int64_t began)
 {
-    struct sl_cipd_consumer *consumer = &reader->consumer;
+    struct sl_cipd_segment_reader *consumer = &reader->consumer;
     const struct sl_cipd_session *session = &consumer->session;
     unsigned char uuid[SL_CIPD_GPU];
     struct sl_cu_memory_handle handle;
@@ -56,7 +56,7 @@ static int choose_device(struct sl_cipd_reader *reader, int64_t began)
         return r;
     if ((r = wait_for_writer(reader, began, sl_cipd_reader_find_session)) != 0 || !session->layout.slots)
         return r;
-    bool told = consumer->extra && sl_cipd_extra_gpu(consumer->extra, session->version, uuid);
+    bool told = consumer->ext && sl_cipd_ext_gpu(consumer->ext, session->version, uuid);
     memcpy(&handle, session->handles[0].memory, sizeof handle);
     if (sl_cuda_ipc_owner(told ? uuid : NULL, &handle, home) == 0)
         snprintf(reader->device, sizeof reader->device, "%s", home);
@@ -78,11 +78,11 @@ static int check_device(const char *name, const char *device)
 void sl_cipd_reader_end(struct sl_cipd_reader *reader)
 {
     sl_cipd_ahead_end(reader);
-    if (reader->bin) {
+    if (reader->free_queue) {
         sl_cipd_copies_end(reader);
-        if (sl_cipd_bin_wait(reader->bin, CLOSE_PATIENCE) != 0)
+        if (sl_cipd_free_queue_wait(reader->free_queue, CLOSE_TIMEOUT) != 0)
             sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': its memory could not be closed in time, for work that does not end", reader->base.name);
-        sl_cipd_bin_leave(reader->bin);
+        sl_cipd_free_queue_release(reader->free_queue);
     }
     if (reader->note >= 0)
         sl_os_close(reader->note);
@@ -146,8 +146,8 @@ int sl_cipd_reader_open(struct sluice_reader *base, const struct sluice_reader_p
 
     sl_mutex_init(&reader->lock);
     reader->note = -1;
-    sl_cipd_turns_begin(&reader->turns);
-    r = sl_cipd_consume_init(&reader->consumer, base->name);
+    sl_cipd_timeslice_init(&reader->timeslice);
+    r = sl_cipd_read_init(&reader->consumer, base->name);
     base->object.finish = finish;
     reader->params = *params;
     if (r != 0 || (r = sl_cipd_reader_params(base->name, &reader->params, &reader->cipd)) != 0 ||
@@ -160,7 +160,7 @@ int sl_cipd_reader_open(struct sluice_reader *base, const struct sluice_reader_p
     snprintf(reader->nothing, sizeof reader->nothing, "channel 'cipd:%s': no new frame came in time", base->name);
     if (!params->device && (r = choose_device(reader, began)) != 0)
         return r;
-    if ((r = sl_cuda_context_open(reader->device, &reader->context)) != 0 || (r = sl_cipd_bin_make(base->name, &reader->bin)) != 0)
+    if ((r = sl_cuda_context_open(reader->device, &reader->context)) != 0 || (r = sl_cipd_free_queue_create(base->name, &reader->free_queue)) != 0)
         return r;
     if (reader->cipd.ahead == SLUICE_CIPD_ON && !reader->cipd.copy && (r = sl_cipd_ahead_begin(reader, sl_cipd_reader_end)) != 0)
         return r;
@@ -178,7 +178,7 @@ int sl_cipd_reader_format(struct sluice_reader *base, struct sluice_format *form
     if (reader->link)
         r = sl_format_store(format, &reader->link->format);
     else
-        r = sl_fail(SLUICE_NO_WRITER, "channel 'cipd:%s': %s", reader->base.name, sl_cipd_consume_why(&reader->consumer));
+        r = sl_fail(SLUICE_NO_WRITER, "channel 'cipd:%s': %s", reader->base.name, sl_cipd_read_why(&reader->consumer));
     sl_mutex_unlock(&reader->lock);
     return r;
 }
@@ -192,7 +192,7 @@ void sl_cipd_reader_device(struct sluice_reader *base, char name[SL_DEVICE_NAME]
  * With the lock. */
 static uint64_t lag_of(const struct sl_cipd_reader *reader)
 {
-    const struct sl_cipd_consumer *consumer = &reader->consumer;
+    const struct sl_cipd_segment_reader *consumer = &reader->consumer;
     const struct sl_cipd_session *session = &consumer->session;
     const unsigned char *at = consumer->segment.at;
 

@@ -10,8 +10,8 @@
 #include "format/format.h"
 #include "util/result.h"
 
-#define CLOSE_PATIENCE (500 * SLUICE_MS) /* for other sessions' handles to be closed */
-#define CLOSE_MOMENT   (2 * SLUICE_MS) /* also in a call that is not to wait: mostly they are closed by then */
+#define CLOSE_TIMEOUT (500 * SLUICE_MS) /* for other sessions' handles to be closed */
+#define MIN_CLOSE_WAIT   (2 * SLUICE_MS) /* also in a call that is not to wait: mostly they are closed by then */
 
 bool sl_cipd_is_gone(enum sl_cipd_reason reason)
 {
@@ -27,8 +27,8 @@ void sl_cipd_link_drop(struct sl_cipd_reader *reader, struct sl_cipd_link *link)
 {
     if (--link->users > 0)
         return;
-    sl_cipd_marks_end(reader, link->marks);
-    sl_cipd_bin_put(reader->bin, link->pool, 0);
+    sl_cipd_overwrite_checks_destroy(reader, link->checks_queued);
+    sl_cipd_free_queue_add(reader->free_queue, link->pool, 0);
     free(link);
 }
 
@@ -48,9 +48,9 @@ void sl_cipd_reader_drop(struct sl_cipd_reader *reader, enum sl_cipd_reason reas
     reader->link = NULL;
     if (link)
         sl_cipd_link_drop(reader, link);
-    sl_cipd_consume_drop(&reader->consumer, reason);
+    sl_cipd_read_drop(&reader->consumer, reason);
     if (again)
-        sl_cipd_consume_retry_now(&reader->consumer);
+        sl_cipd_read_retry_now(&reader->consumer);
     sl_mutex_unlock(&reader->lock);
     reader->pending.index = reader->tries = 0;
     if (link && reader->cipd.reconnect == SLUICE_CIPD_OFF)
@@ -95,11 +95,11 @@ static int await_closed(struct sl_cipd_reader *reader, bool *closing)
     int64_t now = sl_os_now(), until = reader->until;
 
     if (reader->close_until == 0) {
-        set_close_until(reader, now + CLOSE_PATIENCE);
-        until = until > now + CLOSE_MOMENT ? until : now + CLOSE_MOMENT;
+        set_close_until(reader, now + CLOSE_TIMEOUT);
+        until = until > now + MIN_CLOSE_WAIT ? until : now + MIN_CLOSE_WAIT;
     }
     until = until < reader->close_until ? until : reader->close_until;
-    *closing = sl_cipd_bin_wait(reader->bin, until > now ? until - now : 0) != 0;
+    *closing = sl_cipd_free_queue_wait(reader->free_queue, until > now ? until - now : 0) != 0;
     if (*closing && sl_os_now() < reader->close_until)
         return sl_fail(SLUICE_AGAIN,
                        "channel 'cipd:%s': its writer has begun anew, and the memory from before is not closed here yet: the driver "
@@ -120,7 +120,7 @@ static int open_link(struct sl_cipd_reader *reader)
         return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for a session", reader->base.name);
     if ((r = sl_cipd_format_as(&session->format, &reader->cipd, &link->format)) == 0 && (r = await_closed(reader, &closing)) == 0) {
         link->doubtful = (closing || holds_frames(reader)) && is_doubtful(session);
-        r = sl_cipd_pool_open(reader->bin, reader->base.name, reader->device, session, &link->pool);
+        r = sl_cipd_pool_open(reader->free_queue, reader->base.name, reader->device, session, &link->pool);
     }
     if (r != 0) {
         free(link);
@@ -146,10 +146,10 @@ int sl_cipd_reader_find_session(struct sl_cipd_reader *reader, int64_t now)
 
     sl_mutex_lock(&reader->lock);
     if (sl_exchange(&reader->retry, 0))
-        sl_cipd_consume_retry_now(&reader->consumer);
+        sl_cipd_read_retry_now(&reader->consumer);
     SL_STAGE_BEGIN(CONNECT);
     if (!reader->consumer.session.layout.slots)
-        r = sl_cipd_consume_connect(&reader->consumer, now);
+        r = sl_cipd_read_connect(&reader->consumer, now);
     SL_STAGE_END(CONNECT);
     sl_mutex_unlock(&reader->lock);
     return r;

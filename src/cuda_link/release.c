@@ -18,11 +18,11 @@ struct sl_cipd_held *sl_cipd_find_held(struct sl_cipd_reader *reader, const stru
     return NULL;
 }
 
-bool sl_cipd_left_alone(const struct sl_cipd_reader *reader, const struct sl_cipd_frame *frame, int64_t polled_ns)
+bool sl_cipd_is_untouched(const struct sl_cipd_reader *reader, const struct sl_cipd_frame *frame, int64_t polled_ns)
 {
-    const struct sl_cipd_consumer *consumer = &reader->consumer;
+    const struct sl_cipd_segment_reader *consumer = &reader->consumer;
 
-    return sl_cipd_consume_whole(consumer, frame) &&
+    return sl_cipd_read_is_whole(consumer, frame) &&
            (!sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout) || sl_os_now() - polled_ns < SL_CIPD_GRACE);
 }
 
@@ -33,7 +33,7 @@ static bool is_whole(struct sl_cipd_reader *reader, const struct sl_cipd_held *h
         return true;
     if (held->waits == SL_CIPD_CAME_NOT)
         return false;
-    return held->link == reader->link && sl_cipd_left_alone(reader, &held->frame, held->polled_ns);
+    return held->link == reader->link && sl_cipd_is_untouched(reader, &held->frame, held->polled_ns);
 }
 
 static int say_lost(const struct sl_cipd_reader *reader)
@@ -61,7 +61,7 @@ int sl_cipd_check_mark(struct sl_cipd_reader *reader, const struct sluice_frame 
     if (!held)
         return SLUICE_E_STALE;
     sl_mutex_lock(&reader->lock);
-    bool whole = is_whole(reader, held) || sl_cipd_was_left(held);
+    bool whole = is_whole(reader, held) || sl_cipd_overwrite_check_passed(held);
     sl_mutex_unlock(&reader->lock);
     return whole ? 0 : say_lost(reader);
 }
@@ -108,7 +108,7 @@ int sl_cipd_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame
     if ((r = sl_stream_hold(handle, &stream)) != 0)
         return r;
     sl_mutex_lock(&reader->lock);
-    r = sl_cipd_mark_held(reader, held, stream);
+    r = sl_cipd_overwrite_check_queue(reader, held, stream);
     sl_mutex_unlock(&reader->lock);
     sl_object_drop(&stream->object);
     return r;
@@ -145,7 +145,7 @@ int sl_cipd_release(struct sluice_reader *base, struct sluice_frame *frame, stru
     if (whole)
         return 0;
     if (lost)
-        sl_cipd_ahead_told(reader->ahead, lost);
+        sl_cipd_ahead_reported(reader->ahead, lost);
     sl_add(&reader->overruns, 1);
     return say_lost(reader);
 }

@@ -7,7 +7,7 @@
 
 #define SPIN (200 * INT64_C(1000))
 
-int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_look *look, const struct sl_cipd_slot *slot, int64_t timeout_ns,
+int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_query *query, const struct sl_cipd_slot *slot, int64_t timeout_ns,
                   int64_t *waited_ns)
 {
     int64_t began = 0, now = 0;
@@ -16,14 +16,14 @@ int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_look *look, const struc
 
     if (r != 0)
         return r;
-    while ((r = look(writer, slot)) == SLUICE_NOT_READY) {
+    while ((r = query(writer, slot)) == SLUICE_NOT_READY) {
         if (began == 0)
             began = now = sl_os_now();
         /* `now` is from before the query: this thread may have been suspended since. */
         if (now >= sl_os_later(began, timeout_ns))
             break;
         if (now - began >= SPIN) /* until then without a pause, as a query takes long enough */
-            sl_os_sleep(SL_CIPD_LOOK);
+            sl_os_sleep(SL_CIPD_POLL_INTERVAL);
         now = sl_os_now();
     }
     sl_cuda_leave(&scope);

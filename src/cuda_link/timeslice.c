@@ -10,68 +10,68 @@
  */
 #include "cuda_link/cuda_link.h"
 
-#define PIECES 16 /* at first, until it is known how long one takes */
-#define MOST_PIECES 64
-#define KEEP (100 * INT64_C(1000)) /* ns that the CPU may take to choose a frame and queue its copy */
-#define MOST_KEEP SLUICE_MS
-#define FIRST 4    /* frames in turns */
-#define MOST 64    /* the limit for both frames in turns and overtaken copies */
+#define INITIAL_PIECES 16 /* at first, until it is known how long one takes */
+#define MAX_PIECES 64
+#define INITIAL_KEEP_NS (100 * INT64_C(1000)) /* ns that the CPU may take to choose a frame and queue its copy */
+#define MAX_KEEP_NS SLUICE_MS
+#define INITIAL_FRAMES 4    /* frames in turns */
+#define MAX_FRAMES 64    /* the limit for both frames in turns and overtaken copies */
 
-void sl_cipd_turns_begin(struct sl_cipd_turns *turns) { *turns = (struct sl_cipd_turns){ .pieces = PIECES, .keep_ns = KEEP }; }
+void sl_cipd_timeslice_init(struct sl_cipd_timeslice *timeslice) { *timeslice = (struct sl_cipd_timeslice){ .pieces = INITIAL_PIECES, .keep_ns = INITIAL_KEEP_NS }; }
 
-static uint32_t clamp(int64_t pieces) { return pieces < 1 ? 1 : pieces > MOST_PIECES ? MOST_PIECES : (uint32_t)pieces; }
+static uint32_t clamp(int64_t pieces) { return pieces < 1 ? 1 : pieces > MAX_PIECES ? MAX_PIECES : (uint32_t)pieces; }
 
-void sl_cipd_turns_late(struct sl_cipd_turns *turns)
+void sl_cipd_timeslice_missed(struct sl_cipd_timeslice *timeslice)
 {
-    turns->way = SL_CIPD_LATE;
-    turns->pieces = clamp(2 * (int64_t)turns->pieces);
-    turns->keep_ns = turns->keep_ns < MOST_KEEP / 2 ? 2 * turns->keep_ns : MOST_KEEP;
+    timeslice->mode = SL_CIPD_COPY_SLICE_MISSED;
+    timeslice->pieces = clamp(2 * (int64_t)timeslice->pieces);
+    timeslice->keep_ns = timeslice->keep_ns < MAX_KEEP_NS / 2 ? 2 * timeslice->keep_ns : MAX_KEEP_NS;
 }
 
-void sl_cipd_turns_learn(struct sl_cipd_turns *turns, int64_t took_ns)
+void sl_cipd_timeslice_measured(struct sl_cipd_timeslice *timeslice, int64_t took_ns)
 {
-    if (turns->way != SL_CIPD_KEPT)
+    if (timeslice->mode != SL_CIPD_COPY_IN_SLICE)
         return;
-    turns->pieces = clamp(turns->keep_ns * (turns->pieces + 2) / (took_ns > 0 ? took_ns : 1));
+    timeslice->pieces = clamp(timeslice->keep_ns * (timeslice->pieces + 2) / (took_ns > 0 ? took_ns : 1));
     /* So that a single delay of the CPU does not make all turns long. */
-    turns->keep_ns -= (turns->keep_ns - KEEP) / 16;
+    timeslice->keep_ns -= (timeslice->keep_ns - INITIAL_KEEP_NS) / 16;
 }
 
 /* Twice as many the next time. */
-static uint32_t take_more(uint32_t *next, uint32_t first)
+static uint32_t take_and_double(uint32_t *next, uint32_t first)
 {
     uint32_t now = *next ? *next : first;
 
-    *next = now < MOST / 2 ? 2 * now : MOST;
+    *next = now < MAX_FRAMES / 2 ? 2 * now : MAX_FRAMES;
     return now;
 }
 
-static void judge_plain(struct sl_cipd_turns *turns, bool whole)
+static void judge_plain(struct sl_cipd_timeslice *timeslice, bool whole)
 {
     if (whole)
-        turns->next = 0;
-    else if (turns->plain)
-        turns->plain--;
+        timeslice->next = 0;
+    else if (timeslice->plain)
+        timeslice->plain--;
     else
-        turns->left = take_more(&turns->next, FIRST);
+        timeslice->left = take_and_double(&timeslice->next, INITIAL_FRAMES);
 }
 
-static void judge_turn(struct sl_cipd_turns *turns, bool whole)
+static void judge_turn(struct sl_cipd_timeslice *timeslice, bool whole)
 {
-    turns->left--;
+    timeslice->left--;
     if (whole) {
-        turns->next_plain = 0;
-    } else if (turns->way == SL_CIPD_KEPT) {
-        turns->left = turns->next = 0;
-        turns->plain = take_more(&turns->next_plain, 1);
+        timeslice->next_plain = 0;
+    } else if (timeslice->mode == SL_CIPD_COPY_IN_SLICE) {
+        timeslice->left = timeslice->next = 0;
+        timeslice->plain = take_and_double(&timeslice->next_plain, 1);
     }
 }
 
-void sl_cipd_turns_judge(struct sl_cipd_turns *turns, bool whole)
+void sl_cipd_timeslice_judge(struct sl_cipd_timeslice *timeslice, bool whole)
 {
-    if (turns->way == SL_CIPD_PLAIN)
-        judge_plain(turns, whole);
+    if (timeslice->mode == SL_CIPD_COPY_ANYTIME)
+        judge_plain(timeslice, whole);
     else
-        judge_turn(turns, whole);
-    turns->way = SL_CIPD_PLAIN;
+        judge_turn(timeslice, whole);
+    timeslice->mode = SL_CIPD_COPY_ANYTIME;
 }

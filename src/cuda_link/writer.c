@@ -10,8 +10,8 @@
 #include "format/format.h"
 #include "util/result.h"
 
-#define CLOSE_PATIENCE SLUICE_S /* how long to wait for work on its slots */
-#define FREE_PATIENCE (500 * SLUICE_MS) /* how long close waits for memory to be freed */
+#define CLOSE_TIMEOUT SLUICE_S /* how long to wait for work on its slots */
+#define FREE_TIMEOUT (500 * SLUICE_MS) /* how long close waits for memory to be freed */
 
 /* ---- parts of opening ---- */
 
@@ -26,8 +26,8 @@ static int open_channel(struct sl_cipd_writer *writer, const struct sluice_forma
 {
     int r = sl_cuda_context_open(writer->device, &writer->context);
 
-    if (r != 0 || (r = sl_cipd_bin_make(writer->base.name, &writer->bin)) != 0 ||
-        (r = sl_cipd_produce_open(&writer->producer, writer->base.name)) != 0)
+    if (r != 0 || (r = sl_cipd_free_queue_create(writer->base.name, &writer->free_queue)) != 0 ||
+        (r = sl_cipd_write_open(&writer->producer, writer->base.name)) != 0)
         return r;
     writer->open = true;
     memcpy(writer->producer.gpu, writer->context->uuid, sizeof writer->producer.gpu);
@@ -37,8 +37,8 @@ static int open_channel(struct sl_cipd_writer *writer, const struct sluice_forma
         return r;
     if (writer->holds)
         sl_cipd_barrier_settle(&writer->holder, sl_os_now());
-    sl_cipd_writer_heed(writer);
-    return sl_cipd_writer_begin_tending(writer);
+    sl_cipd_writer_update_checks(writer);
+    return sl_cipd_writer_start_ticks(writer);
 }
 
 static int check_device(const char *name, const char *device)
@@ -62,28 +62,28 @@ static void finish(struct sl_object *object)
     char why[640];
 
     snprintf(why, sizeof why, "%s", sl_last_error());
-    sl_cipd_writer_end_tending(writer);
+    sl_cipd_writer_stop_ticks(writer);
     if (writer->open)
-        sl_cipd_produce_shut(&writer->producer);
-    bool working = writer->context && sl_cuda_alive(writer->context) == 0 && !sl_cipd_drain(writer, CLOSE_PATIENCE);
+        sl_cipd_write_shut(&writer->producer);
+    bool working = writer->context && sl_cuda_alive(writer->context) == 0 && !sl_cipd_drain(writer, CLOSE_TIMEOUT);
     sl_cipd_writer_end_barriers(writer);
     if (writer->pool) {
         sl_os_sleep(writer->params.close_grace_ns);
-        sl_cipd_produce_free(&writer->producer);
+        sl_cipd_write_free(&writer->producer);
     }
     sl_cipd_writer_retire(writer, writer->pool, 0);
     (void)sl_copier_close(&writer->copier, working);
     uint32_t left = 0;
-    if (writer->bin) {
-        left = sl_cipd_bin_wait(writer->bin, FREE_PATIENCE);
+    if (writer->free_queue) {
+        left = sl_cipd_free_queue_wait(writer->free_queue, FREE_TIMEOUT);
         if (left)
             sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': the memory of %u sessions could not be given back in time: it goes when "
                    "that is possible, or the process ends",
                    writer->base.name, left);
-        sl_cipd_bin_leave(writer->bin);
+        sl_cipd_free_queue_release(writer->free_queue);
     }
     if (writer->open)
-        sl_cipd_produce_close(&writer->producer);
+        sl_cipd_write_close(&writer->producer);
     if (!working) /* otherwise freeing could wait for that work; pools have references of their own */
         sl_cuda_context_close(writer->context);
     sl_mutex_finish(&writer->lock);
@@ -101,7 +101,7 @@ int sl_cipd_writer_open(struct sluice_writer *base, const struct sluice_writer_p
     int r;
 
     sl_mutex_init(&writer->lock);
-    writer->producer = (struct sl_cipd_producer)SL_CIPD_PRODUCER_INIT;
+    writer->producer = (struct sl_cipd_segment_writer)SL_CIPD_SEGMENT_WRITER_INIT;
     base->object.finish = finish;
     if ((r = sl_cipd_writer_params(base->name, params, &writer->params, &writer->slots)) != 0 ||
         (r = check_device(base->name, params->device)) != 0 || (r = sl_format_load(&format, params->format)) != 0)

@@ -8,13 +8,13 @@
 #include "format/format.h"
 #include "util/result.h"
 
-#define FREE_PATIENCE (500 * SLUICE_MS) /* how long a session that cannot be made waits for memory to be freed */
+#define FREE_TIMEOUT (500 * SLUICE_MS) /* how long a session that cannot be made waits for memory to be freed */
 
 void sl_cipd_writer_retire(struct sl_cipd_writer *writer, struct sl_cipd_pool *pool, int64_t grace_ns)
 {
     for (uint32_t i = 0; pool && i < pool->count; i++)
         sl_copier_forget(&writer->copier, (void *)(uintptr_t)pool->slots[i].address, pool->bytes);
-    sl_cipd_bin_put(writer->bin, pool, grace_ns);
+    sl_cipd_free_queue_add(writer->free_queue, pool, grace_ns);
 }
 
 int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_format *format, uint32_t slots)
@@ -26,19 +26,19 @@ int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_fo
 
     if (r != 0)
         return r;
-    r = sl_cipd_pool_make(writer->bin, writer->base.name, writer->device, slots, metadata.bytes, handles, &pool);
+    r = sl_cipd_pool_make(writer->free_queue, writer->base.name, writer->device, slots, metadata.bytes, handles, &pool);
     if (r != 0) {
-        (void)sl_cipd_bin_wait(writer->bin, FREE_PATIENCE); /* so that a smaller session finds room */
+        (void)sl_cipd_free_queue_wait(writer->free_queue, FREE_TIMEOUT); /* so that a smaller session finds room */
         return r;
     }
     sl_service_lock(); /* locked first, as in `tend` */
     sl_mutex_lock(&writer->lock);
-    r = old ? sl_cipd_produce_tend(&writer->producer) : 0; /* is the segment still ours? */
+    r = old ? sl_cipd_write_refresh(&writer->producer) : 0; /* is the segment still ours? */
     if (r >= 0)
-        r = sl_cipd_produce_begin(&writer->producer, slots, handles, &metadata);
+        r = sl_cipd_write_begin(&writer->producer, slots, handles, &metadata);
     if (r == 0) {
         writer->pool = pool;
-        writer->spoilt = false;
+        writer->pool_in_use = false;
         writer->finished = 0;
         writer->slots = slots;
         writer->format = *format;
@@ -48,7 +48,7 @@ int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_fo
     sl_mutex_unlock(&writer->lock);
     sl_service_unlock();
     if (r != 0) {
-        sl_cipd_bin_put(writer->bin, pool, 0);
+        sl_cipd_free_queue_add(writer->free_queue, pool, 0);
         return r;
     }
     memset(&writer->geometry, 0, sizeof writer->geometry);
@@ -109,7 +109,7 @@ static int another_type(const struct sl_cipd_writer *writer, const struct sluice
                    writer->base.name, mine->name, sent, has); /* by the channel's name, as the program's array may have none */
 }
 
-int sl_cipd_make_room(struct sl_cipd_writer *writer, const struct sluice_array *array)
+int sl_cipd_writer_fit_array(struct sl_cipd_writer *writer, const struct sluice_array *array)
 {
     const struct sluice_array *mine = &writer->format.arrays[0];
     struct sluice_format format = SLUICE_FORMAT_INIT;

@@ -84,7 +84,7 @@ static void want_timeslice(sluice_reader *handle)
     struct sluice_reader *reader;
 
     CHECK_OK(sl_reader_hold(handle, &reader));
-    sl_cipd_reader_of(reader)->turns.left = 1;
+    sl_cipd_reader_of(reader)->timeslice.left = 1;
     sl_object_drop(&reader->object);
 }
 

@@ -13,8 +13,8 @@
 
 struct lives {
     const char *name, *barrier;
-    struct sl_cipd_producer producer;
-    struct sl_cipd_consumer consumer;
+    struct sl_cipd_segment_writer producer;
+    struct sl_cipd_segment_reader consumer;
     struct sl_cipd_barrier holder;
     const char *step; /* the first step that failed; NULL: none did */
     int result;
@@ -39,42 +39,42 @@ static bool joins(struct lives *lives)
     struct sl_cipd_frame frame;
     int result;
     for (int attempt = 0; attempt < 2; attempt++) {
-        sl_cipd_consume_retry_now(&lives->consumer);
-        if ((result = sl_cipd_consume_connect(&lives->consumer, test_now())) == 0)
+        sl_cipd_read_retry_now(&lives->consumer);
+        if ((result = sl_cipd_read_connect(&lives->consumer, test_now())) == 0)
             break;
     }
     if (!went(lives, "connect", result))
         return false;
-    bool frame_there = sl_cipd_consume_poll(&lives->consumer, test_now(), &frame) == SL_CIPD_FRAME;
-    sl_cipd_consume_drop(&lives->consumer, SL_CIPD_REASON_SHUT);
+    bool frame_there = sl_cipd_read_poll(&lives->consumer, test_now(), &frame) == SL_CIPD_FRAME;
+    sl_cipd_read_drop(&lives->consumer, SL_CIPD_REASON_SHUT);
     return went(lives, "poll", frame_there ? 0 : SLUICE_E_PROTOCOL);
 }
 
 static void write_and_read(struct lives *lives)
 {
     struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
-    if (!went(lives, "open", sl_cipd_produce_open(&lives->producer, lives->name)))
+    if (!went(lives, "open", sl_cipd_write_open(&lives->producer, lives->name)))
         return;
-    if (went(lives, "begin", sl_cipd_produce_begin(&lives->producer, 3, golden_all(), &metadata))) {
-        sl_cipd_produce_publish(&lives->producer, test_now());
+    if (went(lives, "begin", sl_cipd_write_begin(&lives->producer, 3, golden_all(), &metadata))) {
+        sl_cipd_write_publish(&lives->producer, test_now());
         joins(lives);
-        if (!went(lives, "begin with others", sl_cipd_produce_begin(&lives->producer, 2, golden_all(), &metadata)))
+        if (!went(lives, "begin with others", sl_cipd_write_begin(&lives->producer, 2, golden_all(), &metadata)))
             CHECK_EQ(lives->producer.layout.slots, 3); /* the old session goes on */
-        sl_cipd_produce_publish(&lives->producer, test_now());
+        sl_cipd_write_publish(&lives->producer, test_now());
         joins(lives);
         CHECK_EQ(unlink(cipd_path(lives->name)), 0);
-        int tended = sl_cipd_produce_tend(&lives->producer);
+        int tended = sl_cipd_write_refresh(&lives->producer);
         if (went(lives, "tend", tended < 0 ? tended : 0))
             CHECK_EQ(tended, 1);
     }
-    sl_cipd_produce_close(&lives->producer);
+    sl_cipd_write_close(&lives->producer);
 }
 
 static void hold(struct lives *lives)
 {
     if (went(lives, "enter", sl_cipd_barrier_enter(&lives->holder, test_now())))
         CHECK(lives->holder.held);
-    sl_cipd_barrier_tend(&lives->holder);
+    sl_cipd_barrier_refresh(&lives->holder);
     sl_cipd_barrier_finish(&lives->holder, test_now());
     unlink(cipd_path(lives->barrier)); /* the segment stays, as it should */
 }
@@ -82,8 +82,8 @@ static void hold(struct lives *lives)
 static void live(struct lives *lives)
 {
     lives->step = NULL;
-    lives->producer = (struct sl_cipd_producer)SL_CIPD_PRODUCER_INIT;
-    CHECK_OK(sl_cipd_consume_init(&lives->consumer, lives->name));
+    lives->producer = (struct sl_cipd_segment_writer)SL_CIPD_SEGMENT_WRITER_INIT;
+    CHECK_OK(sl_cipd_read_init(&lives->consumer, lives->name));
     CHECK_OK(sl_cipd_barrier_init(&lives->holder, lives->barrier));
     write_and_read(lives);
     hold(lives);

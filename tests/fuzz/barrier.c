@@ -44,8 +44,8 @@ static void act(struct sl_cipd_barrier *barrier, struct input *input, unsigned c
     case 3: sl_cipd_barrier_leave(barrier, *now); break;
     case 4: sl_cipd_barrier_settle(barrier, *now); break;
     case 5: sl_cipd_barrier_published(barrier, *now); break;
-    case 6: sl_cipd_barrier_tend(barrier); break;
-    default: (void)sl_cipd_barrier_look(name, &state); break;
+    case 6: sl_cipd_barrier_refresh(barrier); break;
+    default: (void)sl_cipd_barrier_read(name, &state); break;
     }
 }
 

@@ -18,7 +18,7 @@ struct stage {
     unsigned char *at; /* the file as another program maps it */
     size_t size;
     int lock; /* of a living writer of Sluice's; -1: there is none */
-    struct sl_cipd_consumer consumer;
+    struct sl_cipd_segment_reader consumer;
     struct sl_cipd_frame frame;
     int64_t now;
 };
@@ -83,7 +83,7 @@ static void set(struct stage *stage, struct input *input)
 
 /* ---- a reader ---- */
 
-static void check_session(const struct sl_cipd_consumer *consumer)
+static void check_session(const struct sl_cipd_segment_reader *consumer)
 {
     const struct sl_cipd_session *session = &consumer->session;
     const struct sl_cipd_format *format = &session->format;
@@ -100,7 +100,7 @@ static void check_session(const struct sl_cipd_consumer *consumer)
 
 static void connect_once(struct stage *stage)
 {
-    int result = sl_cipd_consume_connect(&stage->consumer, stage->now);
+    int result = sl_cipd_read_connect(&stage->consumer, stage->now);
     REQUIRE(result <= 0 || result == SLUICE_NO_WRITER);
     REQUIRE((result == 0) == (stage->consumer.session.layout.slots != 0));
     REQUIRE((result == 0) == (stage->consumer.segment.at != NULL));
@@ -114,20 +114,20 @@ static void connect_once(struct stage *stage)
 static void look_back(struct stage *stage)
 {
     uint32_t slots = stage->consumer.session.layout.slots, newest = stage->frame.index;
-    uint32_t first = sl_cipd_consume_first(&stage->consumer, newest);
+    uint32_t first = sl_cipd_read_first(&stage->consumer, newest);
     REQUIRE(first && first <= newest);
     for (uint32_t index = newest; index > first && newest - index < slots; index--) {
         struct sl_cipd_frame older;
-        sl_cipd_consume_frame(&stage->consumer, index, &older);
+        sl_cipd_read_frame(&stage->consumer, index, &older);
         REQUIRE(older.slot < slots && older.index == index && older.time_ns >= 0);
-        (void)sl_cipd_consume_gone(&stage->consumer, &older);
+        (void)sl_cipd_read_is_gone(&stage->consumer, &older);
     }
 }
 
 static void look(struct stage *stage)
 {
     uint32_t slots = stage->consumer.session.layout.slots;
-    switch (sl_cipd_consume_poll(&stage->consumer, stage->now, &stage->frame)) {
+    switch (sl_cipd_read_poll(&stage->consumer, stage->now, &stage->frame)) {
     case SL_CIPD_FRAME:
         REQUIRE(slots && stage->frame.index && stage->frame.slot < slots);
         REQUIRE(stage->frame.time_ns >= 0);
@@ -136,7 +136,7 @@ static void look(struct stage *stage)
     case SL_CIPD_NO_FRAME: break;
     case SL_CIPD_SHUT:
     case SL_CIPD_CHANGED: REQUIRE(slots); /* fall through */
-    case SL_CIPD_LOST: sl_cipd_consume_drop(&stage->consumer, stage->consumer.reason);
+    case SL_CIPD_LOST: sl_cipd_read_drop(&stage->consumer, stage->consumer.reason);
     }
 }
 
@@ -144,37 +144,37 @@ static void look(struct stage *stage)
 
 static void write_over(struct stage *stage, uint32_t slots)
 {
-    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_segment_writer producer = SL_CIPD_SEGMENT_WRITER_INIT;
     struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS];
     struct sl_cipd_metadata metadata = { 4, 4, 1, 1, 8, 0, 16 };
     memset(handles, 0x77, sizeof(handles));
-    if (sl_cipd_produce_open(&producer, stage->name))
+    if (sl_cipd_write_open(&producer, stage->name))
         return;
-    REQUIRE(sl_cipd_produce_begin(&producer, slots, handles, &metadata) == 0);
+    REQUIRE(sl_cipd_write_begin(&producer, slots, handles, &metadata) == 0);
     REQUIRE(producer.layout.total <= producer.segment.size);
     for (uint32_t frame = 1; frame <= slots + 1; frame++) {
-        uint32_t slot = sl_cipd_produce_slot(&producer), index = sl_cipd_index_next(producer.index, slots);
-        sl_cipd_produce_write(&producer);
+        uint32_t slot = sl_cipd_write_slot(&producer), index = sl_cipd_index_next(producer.index, slots);
+        sl_cipd_write_announce(&producer);
         REQUIRE(slot < slots && index && sl_cipd_index_slot(index, slots) == slot);
-        REQUIRE(sl_cipd_produce_publish(&producer, stage->now) == index);
+        REQUIRE(sl_cipd_write_publish(&producer, stage->now) == index);
         look(stage);
     }
-    REQUIRE(sl_cipd_produce_tend(&producer) == 0);
-    sl_cipd_produce_close(&producer);
+    REQUIRE(sl_cipd_write_refresh(&producer) == 0);
+    sl_cipd_write_close(&producer);
     REQUIRE(access(stage->path, F_OK) != 0);
 }
 
 /* Half of the shared part counts only if a writer of Sluice's lives. */
 static void come_alive(struct stage *stage)
 {
-    struct sl_cipd_extra *extra = sl_cipd_extra(stage->at, stage->size);
+    struct sl_cipd_private_ext *extra = sl_cipd_private_ext(stage->at, stage->size);
     static const unsigned char gpu[SL_CIPD_GPU];
     if (extra && stage->size >= SL_CIPD_HEADER) {
         uint32_t index = sl_cipd_load_index(stage->at), slots = sl_cipd_load_slots(stage->at);
-        sl_cipd_extra_change(extra);
-        sl_cipd_extra_begin(extra, sl_cipd_load_version(stage->at), 1, gpu);
+        sl_cipd_ext_change(extra);
+        sl_cipd_ext_begin(extra, sl_cipd_load_version(stage->at), 1, gpu);
         for (uint32_t i = 0; slots <= SL_CIPD_MAX_SLOTS && i < slots && i < index; i++)
-            (void)sl_cipd_extra_before(extra, sl_cipd_index_slot(index - i, slots), index - i, stage->now);
+            (void)sl_cipd_ext_before_publish(extra, sl_cipd_index_slot(index - i, slots), index - i, stage->now);
     }
     if (stage->lock < 0 && (stage->lock = open(stage->path, O_RDWR | O_CLOEXEC)) >= 0)
         REQUIRE(sl_os_named_lock(stage->lock, false) == 0);
@@ -199,10 +199,10 @@ static void act(struct stage *stage, struct input *input)
     case 2: stage->now += (int64_t)take_byte(input) * 2000000; break;
     case 3:
         if (stage->frame.index)
-            (void)sl_cipd_consume_whole(&stage->consumer, &stage->frame);
+            (void)sl_cipd_read_is_whole(&stage->consumer, &stage->frame);
         break;
     case 4:
-        sl_cipd_consume_retry_now(&stage->consumer);
+        sl_cipd_read_retry_now(&stage->consumer);
         connect_once(stage);
         break;
     case 5: connect_once(stage); break;
@@ -225,12 +225,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int next = next_fd();
     stage.name = name_of(&stage.path);
     set(&stage, &input);
-    REQUIRE(sl_cipd_consume_init(&stage.consumer, stage.name) == 0);
+    REQUIRE(sl_cipd_read_init(&stage.consumer, stage.name) == 0);
     connect_once(&stage);
     look(&stage);
     for (int i = 0; i < MOST_ACTS && input.left; i++)
         act(&stage, &input);
-    sl_cipd_consume_drop(&stage.consumer, SL_CIPD_REASON_NOT_TRIED);
+    sl_cipd_read_drop(&stage.consumer, SL_CIPD_REASON_NOT_TRIED);
     die(&stage);
     munmap(stage.at, stage.size);
     unlink(stage.path);

@@ -34,7 +34,7 @@ void cipd_set_name(const char *given)
     called = true;
 }
 
-/* Segments and second names are files there; a barrier stays in any case, as it belongs to the machine. */
+/* Segments and link names are files there; a barrier stays in any case, as it belongs to the machine. */
 static void clean(const char *part)
 {
     DIR *dir = opendir("/dev/shm");
@@ -165,7 +165,7 @@ void cipd_disguise(void)
 {
     static const char nothing[64];
 
-    store(SL_CIPD_EXTRA_AT, nothing, sizeof nothing);
+    store(SL_CIPD_EXT_AT, nothing, sizeof nothing);
 }
 
 void cipd_announce(uint32_t slots, uint32_t width, uint32_t height)

@@ -19,7 +19,7 @@ TEST_TIMEOUT(barrier_of_python_holds_us, 60)
     peer_do(&peer, "done", "barrier\t%s", name);
     peer_do(&peer, "count 1", "count\t1");
     CHECK_SOON(sl_cipd_barrier_check(&checker, test_now()), 4);
-    CHECK_OK(sl_cipd_barrier_look(name, &state));
+    CHECK_OK(sl_cipd_barrier_read(name, &state));
     CHECK_GE(state.skips, 1);
     CHECK_EQ(state.pid, peer.pid);
     peer_do(&peer, "count 0", "count\t-1");
@@ -49,8 +49,8 @@ TEST_TIMEOUT(barrier_of_ours_holds_python, 60)
     int64_t until = test_now() + 10 * SLUICE_S;
     while (cipd_there(name) && test_now() < until)
         test_nap(1000000);
-    sl_cipd_barrier_tend(&holder);
-    CHECK_OK(sl_cipd_barrier_look(name, &state));
+    sl_cipd_barrier_refresh(&holder);
+    CHECK_OK(sl_cipd_barrier_read(name, &state));
     CHECK_EQ(state.count, 1);
     other = peer_start();
     peer_do(&other, "done", "barrier\t%s", name);
@@ -80,7 +80,7 @@ static int enter_and_leave(void)
     sl_kill_point_hook = NULL;
     if (result == 0) {
         struct sl_cipd_barrier_state state;
-        CHECK_OK(sl_cipd_barrier_look(slow, &state));
+        CHECK_OK(sl_cipd_barrier_read(slow, &state));
         CHECK_EQ(state.count, 4);
     }
     sl_cipd_barrier_finish(&holder, test_now());

@@ -17,12 +17,12 @@ static void die_here(const char *point)
 /* NAME SESSION SLOTS: begins and waits for commands: "die at POINT", "begin", "publish". */
 ROLE(interop_writer)
 {
-    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_segment_writer producer = SL_CIPD_SEGMENT_WRITER_INIT;
     uint32_t session = (uint32_t)atoi(argv[2]), slots = (uint32_t)atoi(argv[3]);
     static char point[64];
     (void)argc;
     sl_kill_point_hook = die_here;
-    CHECK_OK(sl_cipd_produce_open(&producer, argv[1]));
+    CHECK_OK(sl_cipd_write_open(&producer, argv[1]));
     role_say("open");
     for (char *line; (line = role_line());) {
         if (sscanf(line, "die at %63s", point) == 1)
@@ -30,10 +30,10 @@ ROLE(interop_writer)
         else if (!strcmp(line, "begin"))
             begin_as(&producer, slots, session);
         else
-            sl_cipd_produce_publish(&producer, test_now());
+            sl_cipd_write_publish(&producer, test_now());
         role_say("done");
     }
-    sl_cipd_produce_close(&producer);
+    sl_cipd_write_close(&producer);
     return 0;
 }
 
@@ -142,16 +142,16 @@ static void count_names(const char *point)
  * */
 TEST(writers_that_are_killed_while_slots_change_leave_nothing_that_stays)
 {
-    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_segment_writer producer = SL_CIPD_SEGMENT_WRITER_INIT;
     struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
     changing = cipd_name("changing");
-    CHECK_OK(sl_cipd_produce_open(&producer, changing));
-    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));
+    CHECK_OK(sl_cipd_write_open(&producer, changing));
+    CHECK_OK(sl_cipd_write_begin(&producer, 3, golden_all(), &metadata));
     sl_kill_point_hook = count_names;
-    CHECK_OK(sl_cipd_produce_begin(&producer, 2, golden_all(), &metadata));
+    CHECK_OK(sl_cipd_write_begin(&producer, 2, golden_all(), &metadata));
     CHECK_EQ(names, 3); /* the old one's, and two of the new one's */
     CHECK_EQ(cipd_seconds(changing), 1);
-    sl_cipd_produce_close(&producer);
+    sl_cipd_write_close(&producer);
     struct child child = writer(changing, 1, 3);
     say(&child, "begin");
     child_kill(&child, SIGKILL);
@@ -171,23 +171,23 @@ TEST(writers_that_are_killed_while_slots_change_leave_nothing_that_stays)
 TEST(writers_that_begin_together)
 {
     const char *name = cipd_name("together");
-    struct sl_cipd_producer one = SL_CIPD_PRODUCER_INIT, other = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_segment_writer one = SL_CIPD_SEGMENT_WRITER_INIT, other = SL_CIPD_SEGMENT_WRITER_INIT;
     struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
-    CHECK_OK(sl_cipd_produce_open(&one, name));
-    CHECK_OK(sl_cipd_produce_open(&other, name));
-    CHECK_OK(sl_cipd_produce_begin(&one, 3, golden_all(), &metadata));
+    CHECK_OK(sl_cipd_write_open(&one, name));
+    CHECK_OK(sl_cipd_write_open(&other, name));
+    CHECK_OK(sl_cipd_write_begin(&one, 3, golden_all(), &metadata));
     ino_t inode = cipd_inode(name);
     for (int i = 0; i < 2; i++)
-        CHECK_SAYS(sl_cipd_produce_begin(&other, 2 + (uint32_t)i, golden_all(), &metadata), SLUICE_E_EXISTS, "quicker");
-    sl_cipd_produce_close(&other);
+        CHECK_SAYS(sl_cipd_write_begin(&other, 2 + (uint32_t)i, golden_all(), &metadata), SLUICE_E_EXISTS, "quicker");
+    sl_cipd_write_close(&other);
     CHECK_EQ(cipd_inode(name), inode);
     CHECK_EQ(cipd_seconds(name), 1);
-    sl_cipd_produce_close(&one);
+    sl_cipd_write_close(&one);
     CHECK(!cipd_there(name));
     /* By then it may have ended. */
-    CHECK_OK(sl_cipd_produce_open(&other, name));
-    CHECK_OK(sl_cipd_produce_begin(&other, 3, golden_all(), &metadata));
-    sl_cipd_produce_close(&other);
+    CHECK_OK(sl_cipd_write_open(&other, name));
+    CHECK_OK(sl_cipd_write_begin(&other, 3, golden_all(), &metadata));
+    sl_cipd_write_close(&other);
     CHECK(!cipd_there(name));
     CHECK_EQ(cipd_seconds(name), 0);
 }
@@ -230,21 +230,21 @@ ROLE(interop_sleeper)
     follower_reach(&follower, 7, 20);
     role_say("asleep");
     for (;;)
-        sl_cipd_consume_wait(&follower.consumer, SLUICE_FOREVER);
+        sl_cipd_read_wait(&follower.consumer, SLUICE_FOREVER);
 }
 
 TEST(a_killed_sleeper_is_forgotten)
 {
     const char *name = cipd_name("sleeper");
-    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
-    CHECK_OK(sl_cipd_produce_open(&producer, name));
+    struct sl_cipd_segment_writer producer = SL_CIPD_SEGMENT_WRITER_INIT;
+    CHECK_OK(sl_cipd_write_open(&producer, name));
     begin_as(&producer, 3, 7);
-    sl_cipd_produce_publish(&producer, test_now());
+    sl_cipd_write_publish(&producer, test_now());
     struct child sleeper = role_start("interop_sleeper", name, NULL);
     child_expect(&sleeper, "asleep", 20);
     CHECK_SOON(somebody_sleeps(&producer), 10);
     child_kill(&sleeper, SIGKILL);
-    sl_cipd_produce_publish(&producer, test_now());
+    sl_cipd_write_publish(&producer, test_now());
     CHECK(!somebody_sleeps(&producer));
-    sl_cipd_produce_close(&producer);
+    sl_cipd_write_close(&producer);
 }

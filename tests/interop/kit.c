@@ -56,18 +56,18 @@ void peer_end(struct child *peer)
 void follower_init(struct follower *follower, const char *name)
 {
     *follower = (struct follower){ .session = 0 };
-    CHECK_OK(sl_cipd_consume_init(&follower->consumer, name));
+    CHECK_OK(sl_cipd_read_init(&follower->consumer, name));
 }
 
 void follower_end(struct follower *follower)
 {
-    sl_cipd_consume_drop(&follower->consumer, SL_CIPD_REASON_NOT_TRIED);
+    sl_cipd_read_drop(&follower->consumer, SL_CIPD_REASON_NOT_TRIED);
 }
 
 static bool follower_connect(struct follower *follower)
 {
-    struct sl_cipd_consumer *consumer = &follower->consumer;
-    if (sl_cipd_consume_connect(consumer, test_now()))
+    struct sl_cipd_segment_reader *consumer = &follower->consumer;
+    if (sl_cipd_read_connect(consumer, test_now()))
         return false;
     memcpy(&follower->session, consumer->session.handles[0].memory, 4);
     follower->early = false;
@@ -101,10 +101,10 @@ static void check_frame(struct follower *follower)
 
 bool follower_poll(struct follower *follower)
 {
-    struct sl_cipd_consumer *consumer = &follower->consumer;
+    struct sl_cipd_segment_reader *consumer = &follower->consumer;
     if (!consumer->session.layout.slots && !follower_connect(follower))
         return false;
-    switch (sl_cipd_consume_poll(consumer, test_now(), &follower->frame)) {
+    switch (sl_cipd_read_poll(consumer, test_now(), &follower->frame)) {
     case SL_CIPD_FRAME:
         follower->frames++;
         check_frame(follower);
@@ -114,7 +114,7 @@ bool follower_poll(struct follower *follower)
     case SL_CIPD_CHANGED: follower->changes++; break;
     case SL_CIPD_LOST: follower->losses++; break;
     }
-    sl_cipd_consume_drop(consumer, consumer->reason);
+    sl_cipd_read_drop(consumer, consumer->reason);
     return false;
 }
 
@@ -124,7 +124,7 @@ bool follower_has(struct follower *follower, uint32_t session)
     return follower->consumer.session.layout.slots && follower->consumer.index && follower->session == session;
 }
 
-void begin_as(struct sl_cipd_producer *producer, uint32_t slots, uint32_t session)
+void begin_as(struct sl_cipd_segment_writer *producer, uint32_t slots, uint32_t session)
 {
     struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS];
     struct sl_cipd_metadata metadata = metadata_of(session, 1, 1);
@@ -134,5 +134,5 @@ void begin_as(struct sl_cipd_producer *producer, uint32_t slots, uint32_t sessio
         memset(handles[slot].event, (int)(slot + 1), SL_CIPD_HANDLE);
         memcpy(handles[slot].memory, words, sizeof(words));
     }
-    CHECK_OK(sl_cipd_produce_begin(producer, slots, handles, &metadata));
+    CHECK_OK(sl_cipd_write_begin(producer, slots, handles, &metadata));
 }

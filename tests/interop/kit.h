@@ -25,7 +25,7 @@ void peer_end(struct child *peer);
 /* Follows a channel: reconnects whenever it must. The first 4 bytes of a session's handles identify it; that is
  * `session`. */
 struct follower {
-    struct sl_cipd_consumer consumer;
+    struct sl_cipd_segment_reader consumer;
     struct sl_cipd_frame frame;
     uint32_t session;
     long frames, sessions, shuts, changes, losses;
@@ -44,6 +44,6 @@ bool follower_poll(struct follower *follower);
 bool follower_has(struct follower *follower, uint32_t session);
 
 /* A session of ours that is identified in the same way, 1 x `session` uint8. */
-void begin_as(struct sl_cipd_producer *producer, uint32_t slots, uint32_t session);
+void begin_as(struct sl_cipd_segment_writer *producer, uint32_t slots, uint32_t session);
 
 #endif

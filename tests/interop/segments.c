@@ -11,22 +11,22 @@ TEST(golden_of_python_is_ours)
 {
     const char *name = cipd_name("golden");
     struct child peer = peer_start();
-    struct sl_cipd_consumer consumer;
+    struct sl_cipd_segment_reader consumer;
     struct sl_cipd_frame frame;
     peer_do(&peer, "done", "golden\t%s", name);
     peer_do(&peer, GOLDEN_SHA, "sha256\t433");
-    CHECK_OK(sl_cipd_consume_init(&consumer, name));
-    CHECK_OK(sl_cipd_consume_connect(&consumer, test_now()));
+    CHECK_OK(sl_cipd_read_init(&consumer, name));
+    CHECK_OK(sl_cipd_read_connect(&consumer, test_now()));
     CHECK_EQ(consumer.session.version, 7);
     CHECK_EQ(consumer.session.format.width, 1920);
     CHECK_EQ(consumer.session.format.height, 1080);
     CHECK_EQ(consumer.session.format.bytes, 33177600);
     CHECK_STR(sl_cipd_format_dtype_name(consumer.session.format.dtype), "float32");
     CHECK_MEM(consumer.session.handles, golden_all(), 3 * sizeof(struct sl_cipd_handles));
-    CHECK_EQ(sl_cipd_consume_poll(&consumer, test_now(), &frame), SL_CIPD_FRAME);
+    CHECK_EQ(sl_cipd_read_poll(&consumer, test_now(), &frame), SL_CIPD_FRAME);
     CHECK_EQ(frame.index, 42);
     CHECK_EQ(frame.slot, 2);
-    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    sl_cipd_read_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
     peer_end(&peer);
 }
 
@@ -34,17 +34,17 @@ TEST(golden_of_ours_is_pythons)
 {
     const char *name = cipd_name("golden");
     struct child peer = peer_start();
-    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_segment_writer producer = SL_CIPD_SEGMENT_WRITER_INIT;
     struct sl_cipd_metadata metadata = { 1920, 1080, 4, 2, 32, 0, 33177600 };
-    CHECK_OK(sl_cipd_produce_open(&producer, name));
+    CHECK_OK(sl_cipd_write_open(&producer, name));
     for (int session = 0; session < 7; session++)
-        CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));
+        CHECK_OK(sl_cipd_write_begin(&producer, 3, golden_all(), &metadata));
     for (int frame = 0; frame < 42; frame++)
-        sl_cipd_produce_publish(&producer, INT64_C(1234500000000));
+        sl_cipd_write_publish(&producer, INT64_C(1234500000000));
     peer_do(&peer, "size 4096", "reader\t%s", name);
     peer_do(&peer, GOLDEN_SHA, "sha256\t433");
     peer_do(&peer, "frame 42 2 48 1920", "next");
-    sl_cipd_produce_close(&producer);
+    sl_cipd_write_close(&producer);
     peer_end(&peer);
 }
 
@@ -53,21 +53,21 @@ TEST_TIMEOUT(python_reads_ours_whose_slots_change, 60)
     static const uint32_t slots[] = { 2, 3, 2, 10, 3, 3 };
     const char *name = cipd_name("TD>>Python slots");
     struct child peer = peer_start();
-    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
-    CHECK_OK(sl_cipd_produce_open(&producer, name));
+    struct sl_cipd_segment_writer producer = SL_CIPD_SEGMENT_WRITER_INIT;
+    CHECK_OK(sl_cipd_write_open(&producer, name));
     for (uint32_t session = 1; session <= 6; session++) {
         begin_as(&producer, slots[session - 1], session);
         if (session == 1)
             peer_do(&peer, "size 4096", "reader\t%s", name);
         for (uint32_t frame = 1; frame <= 7; frame++) {
             char expected[100];
-            uint32_t slot = sl_cipd_produce_slot(&producer), index = sl_cipd_produce_publish(&producer, test_now());
+            uint32_t slot = sl_cipd_write_slot(&producer), index = sl_cipd_write_publish(&producer, test_now());
             CHECK_EQ(index, 7 * (session - 1) + frame); /* goes on: Python keeps the index when the version changes in place */
             snprintf(expected, sizeof(expected), "frame %u %u %u %u", index, slot, session, session);
             peer_do(&peer, expected, "next");
         }
     }
-    sl_cipd_produce_close(&producer);
+    sl_cipd_write_close(&producer);
     peer_end(&peer);
 }
 
@@ -119,13 +119,13 @@ static bool goes_away(const char *name)
 TEST_TIMEOUT(a_name_that_python_takes_away_comes_back, 60)
 {
     const char *name = cipd_name("taken away");
-    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_segment_writer producer = SL_CIPD_SEGMENT_WRITER_INIT;
     struct follower early, late;
     follower_init(&early, name);
     follower_init(&late, name);
-    CHECK_OK(sl_cipd_produce_open(&producer, name));
+    CHECK_OK(sl_cipd_write_open(&producer, name));
     begin_as(&producer, 3, 1);
-    sl_cipd_produce_publish(&producer, test_now());
+    sl_cipd_write_publish(&producer, test_now());
     follower_reach(&early, 1, 10);
     for (int round = 0; round < 3; round++) {
         struct child peer = peer_start();
@@ -135,26 +135,26 @@ TEST_TIMEOUT(a_name_that_python_takes_away_comes_back, 60)
         peer_end(&peer);
         if (!goes_away(name)) {
             follower_end(&early);
-            sl_cipd_produce_close(&producer);
+            sl_cipd_write_close(&producer);
             SKIP("this Python takes no name away");
         }
-        CHECK_OK(sl_cipd_consume_connect(&late.consumer, SLUICE_FOREVER)); /* by the second name */
+        CHECK_OK(sl_cipd_read_connect(&late.consumer, SLUICE_FOREVER)); /* by the link name */
         follower_end(&late);
-        CHECK_EQ(sl_cipd_produce_tend(&producer), 1);
+        CHECK_EQ(sl_cipd_write_refresh(&producer), 1);
         CHECK_EQ(cipd_inode(name), producer.segment.memory.inode);
         peer = peer_start();
         peer_do(&peer, "size 4096", "reader\t%s", name);
         peer_do(&peer, round ? "frame 2 1 1 1" : "frame 1 0 1 1", "next");
         child_kill(&peer, SIGKILL);
         if (!round)
-            sl_cipd_produce_publish(&producer, test_now());
+            sl_cipd_write_publish(&producer, test_now());
         CHECK(goes_away(name));
-        CHECK_EQ(sl_cipd_produce_tend(&producer), 1);
+        CHECK_EQ(sl_cipd_write_refresh(&producer), 1);
     }
     CHECK_SOON(follower_has(&early, 1) && early.frame.index == 2, 10);
     CHECK_EQ(early.losses + early.shuts + early.changes, 0);
     follower_end(&early);
-    sl_cipd_produce_close(&producer);
+    sl_cipd_write_close(&producer);
 }
 
 /* ---- changes during a copy ---- */
@@ -177,27 +177,27 @@ static void change(const char *point)
 TEST(a_copy_that_changed_meanwhile_is_rejected)
 {
     const char *name = cipd_name("changing");
-    struct sl_cipd_consumer consumer;
+    struct sl_cipd_segment_reader consumer;
     int64_t now = SLUICE_S;
     changing = foreign_make(name, 433);
     foreign_begin(&changing, 3, 5);
     foreign_publish(&changing, 9, 1.0);
-    CHECK_OK(sl_cipd_consume_init(&consumer, name));
+    CHECK_OK(sl_cipd_read_init(&consumer, name));
     sl_kill_point_hook = change;
     for (what = 0; what < 3; what++) {
         sl_cipd_store_slots(changing.at, 3);
-        CHECK_EQ(sl_cipd_consume_connect(&consumer, now += SLUICE_S), SLUICE_NO_WRITER);
+        CHECK_EQ(sl_cipd_read_connect(&consumer, now += SLUICE_S), SLUICE_NO_WRITER);
         CHECK_EQ(consumer.reason, what < 2 ? SL_CIPD_REASON_CHANGING : SL_CIPD_REASON_UNSETTLED);
         CHECK(!consumer.segment.at);
     }
     sl_kill_point_hook = NULL;
     sl_cipd_store_index(changing.at, 10);
-    CHECK_OK(sl_cipd_consume_connect(&consumer, now + SLUICE_S));
-    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    CHECK_OK(sl_cipd_read_connect(&consumer, now + SLUICE_S));
+    sl_cipd_read_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
     foreign_close(&changing);
 }
 
-static struct sl_cipd_consumer *looking;
+static struct sl_cipd_segment_reader *looking;
 static int looks;
 
 /* A writer of ours is suspended there for longer than a copy must be the same. */
@@ -206,8 +206,8 @@ static void look_meanwhile(const char *point)
     if (strcmp(point, "cipd_begin") != 0 && strcmp(point, "cipd_version") != 0)
         return;
     for (int i = 0; i < 3; i++) {
-        sl_cipd_consume_retry_now(looking);
-        CHECK_EQ(sl_cipd_consume_connect(looking, test_now()), SLUICE_NO_WRITER);
+        sl_cipd_read_retry_now(looking);
+        CHECK_EQ(sl_cipd_read_connect(looking, test_now()), SLUICE_NO_WRITER);
         CHECK_EQ(looking->reason, SL_CIPD_REASON_CHANGING);
         test_nap(3 * SLUICE_MS);
     }
@@ -217,26 +217,26 @@ static void look_meanwhile(const char *point)
 TEST(a_session_that_is_being_stored_is_not_joined)
 {
     const char *name = cipd_name("being stored");
-    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_segment_writer producer = SL_CIPD_SEGMENT_WRITER_INIT;
     struct sl_cipd_metadata wide = metadata_of(64, 32, 4), high = metadata_of(32, 64, 4);
-    struct sl_cipd_consumer consumer;
+    struct sl_cipd_segment_reader consumer;
 
-    CHECK_OK(sl_cipd_consume_init(&consumer, name));
+    CHECK_OK(sl_cipd_read_init(&consumer, name));
     looking = &consumer;
-    CHECK_OK(sl_cipd_produce_open(&producer, name));
-    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &wide));
-    sl_cipd_produce_publish(&producer, test_now());
+    CHECK_OK(sl_cipd_write_open(&producer, name));
+    CHECK_OK(sl_cipd_write_begin(&producer, 3, golden_all(), &wide));
+    sl_cipd_write_publish(&producer, test_now());
     sl_kill_point_hook = look_meanwhile;
-    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &high));
+    CHECK_OK(sl_cipd_write_begin(&producer, 3, golden_all(), &high));
     CHECK_EQ(looks, 2);
     sl_kill_point_hook = NULL;
-    sl_cipd_produce_publish(&producer, test_now());
-    sl_cipd_consume_retry_now(&consumer);
-    CHECK_OK(sl_cipd_consume_connect(&consumer, test_now()));
+    sl_cipd_write_publish(&producer, test_now());
+    sl_cipd_read_retry_now(&consumer);
+    CHECK_OK(sl_cipd_read_connect(&consumer, test_now()));
     CHECK_EQ(consumer.session.version, producer.version);
     CHECK(sl_cipd_same_metadata(&high, &consumer.session.metadata));
-    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
-    sl_cipd_produce_close(&producer);
+    sl_cipd_read_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    sl_cipd_write_close(&producer);
 }
 
 static struct foreign left;
@@ -253,26 +253,26 @@ static void keep_bytes(const char *point)
 TEST(the_version_of_a_session_that_was_not_begun_is_free)
 {
     const char *name = cipd_name("half begun");
-    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_segment_writer producer = SL_CIPD_SEGMENT_WRITER_INIT;
     struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
-    struct sl_cipd_consumer consumer;
+    struct sl_cipd_segment_reader consumer;
 
-    CHECK_OK(sl_cipd_produce_open(&producer, name));
-    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));
+    CHECK_OK(sl_cipd_write_open(&producer, name));
+    CHECK_OK(sl_cipd_write_begin(&producer, 3, golden_all(), &metadata));
     left = foreign_attach(name);
     sl_kill_point_hook = keep_bytes;
-    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));
+    CHECK_OK(sl_cipd_write_begin(&producer, 3, golden_all(), &metadata));
     sl_kill_point_hook = NULL;
     memcpy(left.at, bytes, sizeof bytes); /* what it leaves if it dies there */
     sl_cipd_segment_leave(&producer.segment);
-    CHECK_OK(sl_cipd_consume_init(&consumer, name));
+    CHECK_OK(sl_cipd_read_init(&consumer, name));
     for (uint64_t version = sl_cipd_load_version(left.at); version < 5; version++) {
         foreign_begin(&left, 3, version + 1);
         foreign_publish(&left, 1, 1.0);
-        sl_cipd_consume_retry_now(&consumer);
-        CHECK_OK(sl_cipd_consume_connect(&consumer, test_now()));
-        CHECK(!consumer.extra);
-        sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+        sl_cipd_read_retry_now(&consumer);
+        CHECK_OK(sl_cipd_read_connect(&consumer, test_now()));
+        CHECK(!consumer.ext);
+        sl_cipd_read_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
     }
     foreign_close(&left);
     CHECK_EQ(unlink(cipd_path(name)), 0);
@@ -297,12 +297,12 @@ TEST_TIMEOUT(writers_take_turns, 60)
             else
                 peer_end(&peer);
         } else {
-            struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
-            CHECK_OK(sl_cipd_produce_open(&producer, name));
+            struct sl_cipd_segment_writer producer = SL_CIPD_SEGMENT_WRITER_INIT;
+            CHECK_OK(sl_cipd_write_open(&producer, name));
             begin_as(&producer, 3, session);
-            sl_cipd_produce_publish(&producer, test_now());
+            sl_cipd_write_publish(&producer, test_now());
             follower_reach(&follower, session, 20);
-            sl_cipd_produce_close(&producer);
+            sl_cipd_write_close(&producer);
         }
     }
     follower_end(&follower);

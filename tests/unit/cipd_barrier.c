@@ -63,7 +63,7 @@ TEST(cipd_barrier_golden)
     set_word(&foreign, 24, 9);
     set_word(&foreign, 28, 4242);
     CHECK_MEM(foreign.at, golden, 64);
-    CHECK_OK(sl_cipd_barrier_look(name, &state));
+    CHECK_OK(sl_cipd_barrier_read(name, &state));
     CHECK_EQ(state.magic, SL_CIPD_BARRIER_MAGIC);
     CHECK_EQ(state.version, 1);
     CHECK_EQ(state.count, 1);
@@ -81,7 +81,7 @@ TEST(cipd_barrier_name)
     CHECK_OK(sl_cipd_barrier_init(&barrier, NULL));
     CHECK_STR(barrier.name, "cudalink_activation_barrier");
     CHECK_SAYS(sl_cipd_barrier_init(&barrier, "a/b"), SLUICE_E_NAME, "slash");
-    CHECK_EQ(sl_cipd_barrier_look(cipd_name("none"), &state), SLUICE_E_NOT_FOUND);
+    CHECK_EQ(sl_cipd_barrier_read(cipd_name("none"), &state), SLUICE_E_NOT_FOUND);
 }
 
 TEST(cipd_barrier_absent)
@@ -164,7 +164,7 @@ TEST(cipd_barrier_is_found_without_notice)
     notified_end(&notified);
 }
 
-static bool tells_of(struct sl_cipd_watched *watched, const char *name)
+static bool tells_of(struct sl_cipd_shm_watch *watched, const char *name)
 {
     uint64_t before = sl_load(&watched->changes, acquire);
     struct foreign foreign = barrier_made(name, 0, 0);
@@ -179,22 +179,22 @@ static bool tells_of(struct sl_cipd_watched *watched, const char *name)
 TEST(cipd_names_tell_of_theirs)
 {
     char one[80], other[80];
-    struct sl_cipd_watched first = { .changes = 0 }, second = { .changes = 0 };
+    struct sl_cipd_shm_watch first = { .changes = 0 }, second = { .changes = 0 };
     snprintf(one, sizeof one, "%s", cipd_name("one"));
     snprintf(other, sizeof other, "%s", cipd_name("other"));
-    CHECK(sl_cipd_names_join(&first, one));
-    CHECK(sl_cipd_names_join(&second, other));
+    CHECK(sl_cipd_shm_watch_join(&first, one));
+    CHECK(sl_cipd_shm_watch_join(&second, other));
     for (int i = 0; i < 3; i++)
         CHECK(tells_of(&first, one));
     CHECK_EQ(sl_load(&second.changes, acquire), 0);
-    sl_cipd_names_leave(&first);
+    sl_cipd_shm_watch_leave(&first);
     uint64_t before = sl_load(&first.changes, acquire);
     CHECK(tells_of(&second, other));
     CHECK_EQ(sl_load(&first.changes, acquire), before);
-    sl_cipd_names_leave(&second);
-    CHECK(sl_cipd_names_join(&first, one));
+    sl_cipd_shm_watch_leave(&second);
+    CHECK(sl_cipd_shm_watch_join(&first, one));
     CHECK(tells_of(&first, one));
-    sl_cipd_names_leave(&first);
+    sl_cipd_shm_watch_leave(&first);
 }
 
 TEST(cipd_barrier_active_and_stale)
@@ -355,18 +355,18 @@ TEST(cipd_barrier_tick)
     const char *name = cipd_name("tend");
     struct sl_cipd_barrier holder = barrier_of(name), checker = barrier_of(name);
     int64_t now = test_now();
-    sl_cipd_barrier_tend(&holder);
+    sl_cipd_barrier_refresh(&holder);
     CHECK(!cipd_there(name));
     CHECK_OK(sl_cipd_barrier_enter(&holder, now));
     CHECK_EQ(unlink(cipd_path(name)), 0);
     CHECK(!sl_cipd_barrier_check(&checker, now));
-    sl_cipd_barrier_tend(&holder);
+    sl_cipd_barrier_refresh(&holder);
     CHECK(cipd_there(name));
     CHECK(sl_cipd_barrier_check(&checker, now + SECOND));
     /* another one was made meanwhile: the hold goes there */
     CHECK_EQ(unlink(cipd_path(name)), 0);
     struct foreign other = barrier_made(name, 0, now);
-    sl_cipd_barrier_tend(&holder);
+    sl_cipd_barrier_refresh(&holder);
     CHECK_EQ(word(&other, 8), 1);
     CHECK(holder.held);
     CHECK_EQ(cipd_seconds(name), 1);
@@ -387,7 +387,7 @@ TEST(cipd_barrier_sweeps_second_names)
     CHECK_EQ(cipd_seconds(name), 1);
     CHECK_OK(sl_cipd_barrier_enter(&one, SECOND));
     CHECK_EQ(cipd_seconds(name), 1);
-    CHECK(!cipd_there(dead.segment.second));
+    CHECK(!cipd_there(dead.segment.link_name));
     CHECK_OK(sl_cipd_barrier_enter(&two, SECOND));
     CHECK_EQ(cipd_seconds(name), 2); /* a living process keeps its own */
     sl_cipd_barrier_finish(&one, SECOND);
@@ -399,23 +399,23 @@ TEST(cipd_barrier_sweeps_second_names)
 TEST(cipd_barrier_skips_a_frame)
 {
     const char *name = cipd_name("frames");
-    struct sl_cipd_producer producer = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_segment_writer producer = SL_CIPD_SEGMENT_WRITER_INIT;
     struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
     int64_t now = 100 * SECOND;
     struct foreign foreign = barrier_made(cipd_name("frames barrier"), 1, now);
     struct sl_cipd_barrier barrier = barrier_of(cipd_name("frames barrier"));
-    CHECK_OK(sl_cipd_produce_open(&producer, name));
-    CHECK_OK(sl_cipd_produce_begin(&producer, 3, golden_all(), &metadata));
-    sl_cipd_produce_publish(&producer, 1);
+    CHECK_OK(sl_cipd_write_open(&producer, name));
+    CHECK_OK(sl_cipd_write_begin(&producer, 3, golden_all(), &metadata));
+    sl_cipd_write_publish(&producer, 1);
     sl_cipd_store_shut(producer.segment.at, &producer.layout, 1);
     for (int frame = 0; frame < 5; frame++) {
         CHECK(sl_cipd_barrier_check(&barrier, now));
-        sl_cipd_produce_skip(&producer);
+        sl_cipd_write_skip(&producer);
     }
     CHECK_EQ(sl_cipd_load_index(producer.segment.at), 1);
     CHECK_EQ(sl_cipd_load_shut(producer.segment.at, &producer.layout), 0);
     CHECK_EQ(word(&foreign, 24), 5);
-    sl_cipd_produce_close(&producer);
+    sl_cipd_write_close(&producer);
     sl_cipd_barrier_finish(&barrier, now);
     foreign_close(&foreign);
 }
@@ -446,7 +446,7 @@ TEST(cipd_barrier_counts_right_between_our_own)
         CHECK_EQ(pthread_create(&threads[i], NULL, come_and_go, NULL), 0);
     for (int i = 0; i < 4; i++)
         CHECK_EQ(pthread_join(threads[i], NULL), 0);
-    CHECK_OK(sl_cipd_barrier_look(crowd, &state));
+    CHECK_OK(sl_cipd_barrier_read(crowd, &state));
     CHECK_EQ(state.count, 0);
     CHECK_EQ(cipd_seconds(crowd), 0);
 }

@@ -83,14 +83,14 @@ static inline ino_t cipd_inode(const char *name)
     return status.st_ino;
 }
 
-/* How many second names there are. */
+/* How many link names there are. */
 static inline int cipd_seconds(const char *name)
 {
     int count = 0;
     DIR *dir = opendir("/dev/shm");
     CHECK(dir);
     for (struct dirent *entry; (entry = readdir(dir));)
-        count += sl_cipd_segment_is_second(name, entry->d_name);
+        count += sl_cipd_link_name_matches(name, entry->d_name);
     closedir(dir);
     return count;
 }
@@ -192,9 +192,9 @@ static inline void foreign_publish(const struct foreign *foreign, uint32_t index
 }
 
 /* Does a reader of this writer sleep? */
-static inline bool somebody_sleeps(const struct sl_cipd_producer *producer)
+static inline bool somebody_sleeps(const struct sl_cipd_segment_writer *producer)
 {
-    return producer->extra && sl_load(&producer->extra->asleep, relaxed) != 0;
+    return producer->ext && sl_load(&producer->ext->asleep, relaxed) != 0;
 }
 
 #endif

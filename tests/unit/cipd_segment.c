@@ -37,16 +37,16 @@ TEST(cipd_names)
 
 TEST(cipd_second_names)
 {
-    CHECK(sl_cipd_segment_is_second("a", ".a.12.0123abcd"));
-    CHECK(sl_cipd_segment_is_second("a.b", ".a.b.12.0123abcd"));
-    CHECK(!sl_cipd_segment_is_second("a", ".a.b.12.0123abcd"));
-    CHECK(!sl_cipd_segment_is_second("a", "a.12.0123abcd"));
-    CHECK(!sl_cipd_segment_is_second("a", ".a.12.0123abc"));
-    CHECK(!sl_cipd_segment_is_second("a", ".a.12.0123abcde"));
-    CHECK(!sl_cipd_segment_is_second("a", ".a.12.0123ABCD"));
-    CHECK(!sl_cipd_segment_is_second("a", ".a..0123abcd"));
-    CHECK(!sl_cipd_segment_is_second("a", ".a"));
-    CHECK(!sl_cipd_segment_is_second("a", ""));
+    CHECK(sl_cipd_link_name_matches("a", ".a.12.0123abcd"));
+    CHECK(sl_cipd_link_name_matches("a.b", ".a.b.12.0123abcd"));
+    CHECK(!sl_cipd_link_name_matches("a", ".a.b.12.0123abcd"));
+    CHECK(!sl_cipd_link_name_matches("a", "a.12.0123abcd"));
+    CHECK(!sl_cipd_link_name_matches("a", ".a.12.0123abc"));
+    CHECK(!sl_cipd_link_name_matches("a", ".a.12.0123abcde"));
+    CHECK(!sl_cipd_link_name_matches("a", ".a.12.0123ABCD"));
+    CHECK(!sl_cipd_link_name_matches("a", ".a..0123abcd"));
+    CHECK(!sl_cipd_link_name_matches("a", ".a"));
+    CHECK(!sl_cipd_link_name_matches("a", ""));
 }
 
 TEST(cipd_own_makes_a_page_with_two_names)
@@ -59,7 +59,7 @@ TEST(cipd_own_makes_a_page_with_two_names)
     CHECK(fresh);
     CHECK(segment.hidden && !cipd_there(name)); /* it has no session yet */
     CHECK_EQ(cipd_seconds(name), 0);
-    CHECK_EQ(sl_cipd_segment_tend(&segment), 0);
+    CHECK_EQ(sl_cipd_segment_refresh(&segment), 0);
     CHECK_OK(sl_cipd_segment_show(&segment));
     CHECK(!segment.hidden);
     CHECK_EQ(stat(cipd_path(name), &status), 0);
@@ -67,8 +67,8 @@ TEST(cipd_own_makes_a_page_with_two_names)
     CHECK_EQ(status.st_mode & 07777, 0600);
     CHECK_EQ(status.st_nlink, 2);
     CHECK_EQ(cipd_seconds(name), 1);
-    CHECK(sl_cipd_segment_is_second(name, segment.second));
-    CHECK_EQ(cipd_inode(segment.second), status.st_ino);
+    CHECK(sl_cipd_link_name_matches(name, segment.link_name));
+    CHECK_EQ(cipd_inode(segment.link_name), status.st_ino);
     CHECK(sl_cipd_zero(segment.at, SL_CIPD_SEGMENT));
     sl_cipd_segment_close(&segment);
     CHECK(!cipd_there(name));
@@ -83,7 +83,7 @@ TEST(cipd_own_longest_name)
     memcpy(name, cipd_name("long"), strlen(cipd_name("long")));
     name[SL_CIPD_WRITER_NAME] = 0;
     struct sl_cipd_segment segment = owned(name);
-    CHECK_LE(strlen(segment.second), SL_CIPD_NAME);
+    CHECK_LE(strlen(segment.link_name), SL_CIPD_NAME);
     CHECK_EQ(cipd_seconds(name), 1);
     sl_cipd_segment_close(&segment);
 }
@@ -134,7 +134,7 @@ TEST(cipd_own_after_a_kill)
     CHECK_EQ(segment.memory.inode, inode);
     CHECK_EQ(sl_cipd_load_index(segment.at), 4711);
     CHECK_EQ(cipd_seconds(name), 1); /* ours; the dead one's is removed */
-    CHECK(cipd_there(segment.second));
+    CHECK(cipd_there(segment.link_name));
     sl_cipd_segment_close(&segment);
 }
 
@@ -308,15 +308,15 @@ TEST(cipd_tick_restores_the_name)
 {
     const char *name = cipd_name("tended");
     struct sl_cipd_segment segment = owned(name);
-    CHECK_EQ(sl_cipd_segment_tend(&segment), 0);
+    CHECK_EQ(sl_cipd_segment_refresh(&segment), 0);
     CHECK_EQ(unlink(cipd_path(name)), 0);
-    CHECK_EQ(sl_cipd_segment_tend(&segment), 1);
+    CHECK_EQ(sl_cipd_segment_refresh(&segment), 1);
     CHECK_EQ(cipd_inode(name), segment.memory.inode);
-    CHECK_EQ(sl_cipd_segment_tend(&segment), 0);
+    CHECK_EQ(sl_cipd_segment_refresh(&segment), 0);
     /* another program's by now */
     CHECK_EQ(unlink(cipd_path(name)), 0);
     struct foreign foreign = foreign_make(name, 433);
-    CHECK_SAYS(sl_cipd_segment_tend(&segment), SLUICE_E_EXISTS, "another program");
+    CHECK_SAYS(sl_cipd_segment_refresh(&segment), SLUICE_E_EXISTS, "another program");
     ino_t theirs = cipd_inode(name);
     sl_cipd_segment_close(&segment);
     CHECK_EQ(cipd_inode(name), theirs); /* which stays */
@@ -328,8 +328,8 @@ TEST(cipd_tick_without_any_name)
     const char *name = cipd_name("nameless");
     struct sl_cipd_segment segment = owned(name);
     CHECK_EQ(unlink(cipd_path(name)), 0);
-    CHECK_EQ(unlink(cipd_path(segment.second)), 0);
-    CHECK_SAYS(sl_cipd_segment_tend(&segment), SLUICE_E_SYSTEM, "both names");
+    CHECK_EQ(unlink(cipd_path(segment.link_name)), 0);
+    CHECK_SAYS(sl_cipd_segment_refresh(&segment), SLUICE_E_SYSTEM, "both names");
     sl_cipd_segment_close(&segment);
 }
 
@@ -347,7 +347,7 @@ TEST(cipd_attach_what_there_is)
     CHECK_OK(sl_cipd_segment_attach(&reader, name));
     CHECK_EQ(reader.size, 433);
     CHECK(reader.writable);
-    CHECK(!reader.second[0]);
+    CHECK(!reader.link_name[0]);
     sl_cipd_segment_close(&reader);
     CHECK(cipd_there(name));
     CHECK_EQ(truncate(cipd_path(name), 1 << 20), 0);
@@ -362,13 +362,13 @@ TEST(cipd_attach_by_the_second_name)
     struct sl_cipd_segment segment = owned(name), reader = SL_CIPD_SEGMENT_INIT;
     char second[SL_CIPD_NAME + 1];
     CHECK_EQ(unlink(cipd_path(name)), 0);
-    CHECK(sl_cipd_segment_find_second(name, second));
-    CHECK_STR(second, segment.second);
+    CHECK(sl_cipd_link_name_find(name, second));
+    CHECK_STR(second, segment.link_name);
     CHECK_OK(sl_cipd_segment_attach(&reader, name));
     CHECK_EQ(reader.memory.inode, segment.memory.inode);
     CHECK_EQ(sl_cipd_segment_fate(&reader), SL_CIPD_HERE); /* its writer lives, and will restore it */
     sl_cipd_segment_leave(&segment);                       /* as if killed */
-    CHECK(!sl_cipd_segment_find_second(name, second));
+    CHECK(!sl_cipd_link_name_find(name, second));
     CHECK_EQ(sl_cipd_segment_fate(&reader), SL_CIPD_ORPHAN);
     sl_cipd_segment_close(&reader);
 }
@@ -409,7 +409,7 @@ TEST(cipd_list_has_segments_alone)
     CHECK_OK(sl_cipd_segment_list(collect, all));
     CHECK_HAS(all, cipd_name("list a"));
     CHECK_HAS(all, cipd_name("list b"));
-    CHECK(!strstr(all, cipd_name("list c")) && !strstr(all, cipd_name("list d")) && !strstr(all, segment.second));
+    CHECK(!strstr(all, cipd_name("list c")) && !strstr(all, cipd_name("list d")) && !strstr(all, segment.link_name));
     struct foreign stop = foreign_make(cipd_name("list stop"), 433);
     sl_cipd_store_magic(stop.at, SL_CIPD_MAGIC);
     CHECK_EQ(sl_cipd_segment_list(collect, all), 5);

@@ -15,7 +15,7 @@ static int64_t earliest(void)
 {
     int64_t first = SLUICE_FOREVER;
     for (int i = 0; i < MANY; i++)
-        if (watches[i].place && watches[i].deadline < first)
+        if (watches[i].heap_index && watches[i].deadline < first)
             first = watches[i].deadline;
     return first;
 }
@@ -23,7 +23,7 @@ static int64_t earliest(void)
 static void check_heap(const struct sl_timers *timers)
 {
     for (size_t i = 0; i < timers->count; i++) {
-        CHECK_EQ(timers->heap[i]->place, i + 1);
+        CHECK_EQ(timers->heap[i]->heap_index, i + 1);
         CHECK_LE(timers->heap[(i - (i > 0)) / 2]->deadline, timers->heap[i]->deadline);
     }
 }
@@ -51,7 +51,7 @@ TEST(timers_come_in_order)
         CHECK(first->deadline >= before);
         before = first->deadline;
         sl_timers_remove(&timers, first);
-        CHECK_EQ(first->place, 0);
+        CHECK_EQ(first->heap_index, 0);
     }
     sl_timers_finish(&timers);
 }
@@ -62,7 +62,7 @@ TEST(timers_any_can_be_removed)
     srand(2);
     for (int step = 0; step < 20000; step++) {
         struct sl_watch *watch = &watches[rand() % MANY];
-        if (watch->place) {
+        if (watch->heap_index) {
             sl_timers_remove(&timers, watch);
         } else {
             CHECK(sl_timers_reserve(&timers, timers.count + 1));

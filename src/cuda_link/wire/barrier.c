@@ -52,8 +52,8 @@ int sl_cipd_barrier_init(struct sl_cipd_barrier *barrier, const char *name)
 static void detach(struct sl_cipd_barrier *barrier)
 {
     struct sl_cipd_segment *segment = &barrier->segment;
-    if (segment->second[0])
-        sl_os_named_remove(segment->second, &segment->memory);
+    if (segment->link_name[0])
+        sl_os_named_remove(segment->link_name, &segment->memory);
     sl_os_unmap(segment->at, SL_CIPD_BARRIER_BYTES);
     sl_os_close(segment->fd);
     *segment = (struct sl_cipd_segment)SL_CIPD_SEGMENT_INIT;
@@ -160,7 +160,7 @@ bool sl_cipd_barrier_check(struct sl_cipd_barrier *barrier, int64_t now_ns)
 
 static void new_second(struct sl_cipd_barrier *barrier)
 {
-    snprintf(barrier->segment.second, sizeof(barrier->segment.second), ".%.*s.%" PRIu32 ".%08" PRIx32,
+    snprintf(barrier->segment.link_name, sizeof(barrier->segment.link_name), ".%.*s.%" PRIu32 ".%08" PRIx32,
              SL_CIPD_WRITER_NAME, barrier->name, sl_os_pid(), (uint32_t)sl_os_random());
 }
 
@@ -177,9 +177,9 @@ static int make(struct sl_cipd_barrier *barrier)
 {
     struct sl_cipd_segment *segment = &barrier->segment;
     new_second(barrier);
-    int result = sl_os_named_make(segment->second, SL_CIPD_BARRIER_BYTES, &segment->fd, &segment->memory);
+    int result = sl_os_named_make(segment->link_name, SL_CIPD_BARRIER_BYTES, &segment->fd, &segment->memory);
     if (result) {
-        segment->second[0] = 0;
+        segment->link_name[0] = 0;
         return result == SLUICE_E_EXISTS ? SLUICE_AGAIN : result;
     }
     if ((result = map(barrier)) != 0)
@@ -187,7 +187,7 @@ static int make(struct sl_cipd_barrier *barrier)
     struct words *words = words_of(barrier);
     sl_store(&words->version, 1, relaxed);
     sl_store(&words->magic, SL_CIPD_BARRIER_MAGIC, release);
-    result = sl_os_named_link(segment->second, barrier->name);
+    result = sl_os_named_link(segment->link_name, barrier->name);
     if (result == 0)
         result = sl_os_named_lock(segment->fd, true);
     if (result)
@@ -211,15 +211,15 @@ static int join(struct sl_cipd_barrier *barrier, int left, int attempts)
     } else if (magic != SL_CIPD_BARRIER_MAGIC) {
         return sl_fail(SLUICE_E_PROTOCOL, "/dev/shm/%s is no activation barrier of cuda-link's: remove it", barrier->name);
     }
-    if (segment->second[0])
+    if (segment->link_name[0])
         return 0;
     new_second(barrier);
-    int result = sl_os_named_link(barrier->name, segment->second);
+    int result = sl_os_named_link(barrier->name, segment->link_name);
     if (result) {
-        segment->second[0] = 0;
+        segment->link_name[0] = 0;
         return result == SLUICE_E_NOT_FOUND || result == SLUICE_E_EXISTS ? SLUICE_AGAIN : result;
     }
-    /* If a program that is not ours holds an exclusive lock, the second name is not protected from
+    /* If a program that is not ours holds an exclusive lock, the link name is not protected from
      * being swept. */
     (void)sl_os_named_lock(segment->fd, true);
     return 0;
@@ -259,13 +259,13 @@ static int open_or_make(struct sl_cipd_barrier *barrier, int attempts)
     return result;
 }
 
-/* Removes the second names of dead holders, if nobody holds the barrier now. */
+/* Removes the link names of dead holders, if nobody holds the barrier now. */
 static int sweep(void *context, const char *name)
 {
     const struct sl_cipd_barrier *barrier = context;
     struct sl_os_named memory;
     int fd;
-    if (!sl_cipd_segment_is_second(barrier->name, name) || !strcmp(name, barrier->segment.second) ||
+    if (!sl_cipd_link_name_matches(barrier->name, name) || !strcmp(name, barrier->segment.link_name) ||
         sl_os_named_open(name, true, &fd, &memory))
         return 0;
     if (!sl_os_named_locked(fd))
@@ -351,13 +351,13 @@ void sl_cipd_barrier_leave(struct sl_cipd_barrier *barrier, int64_t now_ns)
     subtract(barrier, now_ns);
 }
 
-void sl_cipd_barrier_tend(struct sl_cipd_barrier *barrier)
+void sl_cipd_barrier_refresh(struct sl_cipd_barrier *barrier)
 {
     if (!barrier->held)
         return;
     struct sl_os_named now;
     if (sl_os_named_stat(barrier->name, &now) == SLUICE_E_NOT_FOUND)
-        (void)sl_os_named_link(barrier->segment.second, barrier->name);
+        (void)sl_os_named_link(barrier->segment.link_name, barrier->name);
     if (!moved(barrier))
         return;
     /* Another process has made a new segment, which processes that open the barrier from now on
@@ -378,7 +378,7 @@ void sl_cipd_barrier_finish(struct sl_cipd_barrier *barrier, int64_t now_ns)
 
 /* ---- observers ---- */
 
-int sl_cipd_barrier_look(const char *name, struct sl_cipd_barrier_state *state)
+int sl_cipd_barrier_read(const char *name, struct sl_cipd_barrier_state *state)
 {
     struct sl_cipd_barrier barrier;
     int result = sl_cipd_barrier_init(&barrier, name);

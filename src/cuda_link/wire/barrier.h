@@ -47,7 +47,7 @@ int sl_cipd_barrier_init(struct sl_cipd_barrier *barrier, const char *name);
 
 /* Checker, before each frame: must it be skipped? False if there is no barrier, nobody holds it, its timestamp
  * is older than stale_ns, or it is something else. Counts a skip in the segment. A caller that skips calls
- * sl_cipd_produce_skip. Looks for the name at most every 10 ms while there is none, and every 250 ms whether it still is the
+ * sl_cipd_write_skip. Looks for the name at most every 10 ms while there is none, and every 250 ms whether it still is the
  * same; with `changes` it does so only for a second after a change, else every second. */
 bool sl_cipd_barrier_check(struct sl_cipd_barrier *barrier, int64_t now_ns);
 
@@ -66,7 +66,7 @@ void sl_cipd_barrier_published(struct sl_cipd_barrier *barrier, int64_t now_ns);
 void sl_cipd_barrier_leave(struct sl_cipd_barrier *barrier, int64_t now_ns);
 
 /* Holder, periodically while it holds: restores the name if it was removed. */
-void sl_cipd_barrier_tend(struct sl_cipd_barrier *barrier);
+void sl_cipd_barrier_refresh(struct sl_cipd_barrier *barrier);
 
 /* Leaves if need be, and unmaps. The segment stays: it is the machine's. */
 void sl_cipd_barrier_finish(struct sl_cipd_barrier *barrier, int64_t now_ns);
@@ -76,6 +76,6 @@ void sl_cipd_barrier_finish(struct sl_cipd_barrier *barrier, int64_t now_ns);
 bool sl_cipd_barrier_stale(uint64_t change_ns, int64_t now_ns, int64_t limit_ns);
 
 /* The barrier's contents, for display; SLUICE_E_NOT_FOUND if there is none. */
-int sl_cipd_barrier_look(const char *name, struct sl_cipd_barrier_state *state);
+int sl_cipd_barrier_read(const char *name, struct sl_cipd_barrier_state *state);
 
 #endif

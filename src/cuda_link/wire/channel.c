@@ -21,7 +21,7 @@ static int tell_format(const struct sl_cipd_format *wire, struct sluice_format *
     return r == 0 ? sl_format_complete(format) : r;
 }
 
-static void tell(const struct sl_cipd_consumer *consumer, struct sluice_channel_info *info)
+static void tell(const struct sl_cipd_segment_reader *consumer, struct sluice_channel_info *info)
 {
     const struct sl_cipd_session *session = &consumer->session;
     int64_t time;
@@ -35,12 +35,12 @@ static void tell(const struct sl_cipd_consumer *consumer, struct sluice_channel_
     info->committed = sl_cipd_load_index(consumer->segment.at);
     info->bytes = info->committed * session->metadata.bytes;
     info->now_ns = sl_os_now();
-    if (!consumer->extra)
+    if (!consumer->ext)
         return;
-    info->pid = sl_load(&consumer->extra->pid, relaxed);
-    (void)sl_cipd_extra_gpu(consumer->extra, session->version, info->device_uuid);
+    info->pid = sl_load(&consumer->ext->pid, relaxed);
+    (void)sl_cipd_ext_gpu(consumer->ext, session->version, info->device_uuid);
     uint32_t index = (uint32_t)info->committed;
-    if (index && sl_cipd_extra_time(consumer->extra, sl_cipd_index_slot(index, info->slots), index, &time))
+    if (index && sl_cipd_ext_time(consumer->ext, sl_cipd_index_slot(index, info->slots), index, &time))
         info->last_commit_ns = time;
 }
 
@@ -48,18 +48,18 @@ static void tell(const struct sl_cipd_consumer *consumer, struct sluice_channel_
 int sl_cipd_channel_info(const char *name, int64_t timeout_ns, struct sluice_channel_info *info, struct sluice_reader_info *readers,
                    uint32_t capacity)
 {
-    struct sl_cipd_consumer consumer;
+    struct sl_cipd_segment_reader consumer;
     int64_t deadline = sl_os_deadline(timeout_ns), now, next;
-    int r = sl_cipd_consume_init(&consumer, name);
+    int r = sl_cipd_read_init(&consumer, name);
 
     (void)readers;
     (void)capacity;
     if (r != 0)
         return r;
-    while ((r = sl_cipd_consume_connect(&consumer, now = sl_os_now())) == SLUICE_NO_WRITER &&
+    while ((r = sl_cipd_read_connect(&consumer, now = sl_os_now())) == SLUICE_NO_WRITER &&
            consumer.reason != SL_CIPD_REASON_ABSENT && consumer.reason != SL_CIPD_REASON_SHUT &&
            consumer.reason != SL_CIPD_REASON_DEAD && now < deadline) {
-        next = sl_cipd_consume_next_try(&consumer);
+        next = sl_cipd_read_next_try(&consumer);
         sl_os_sleep((next < deadline ? next : deadline) - now);
     }
     if (r == 0 && (r = tell_format(&consumer.session.format, &info->format)) == 0) {
@@ -71,6 +71,6 @@ int sl_cipd_channel_info(const char *name, int64_t timeout_ns, struct sluice_cha
         r = consumer.reason == SL_CIPD_REASON_UNSETTLED || consumer.reason == SL_CIPD_REASON_CHANGING ? SLUICE_TIMEOUT
                                                                                                        : SLUICE_E_NOT_FOUND;
     }
-    sl_cipd_consume_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
+    sl_cipd_read_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
     return r;
 }

@@ -43,12 +43,12 @@ bool sl_cipd_same_metadata(const struct sl_cipd_metadata *a, const struct sl_cip
            a->bits == b->bits && a->flags == b->flags && a->bytes == b->bytes;
 }
 
-int sl_cipd_consume_init(struct sl_cipd_consumer *consumer, const char *name)
+int sl_cipd_read_init(struct sl_cipd_segment_reader *consumer, const char *name)
 {
     int result = sl_cipd_segment_check_name(name, SL_CIPD_NAME);
     if (result)
         return result;
-    *consumer = (struct sl_cipd_consumer){ .segment = SL_CIPD_SEGMENT_INIT, .reason = SL_CIPD_REASON_NOT_TRIED };
+    *consumer = (struct sl_cipd_segment_reader){ .segment = SL_CIPD_SEGMENT_INIT, .reason = SL_CIPD_REASON_NOT_TRIED };
     memcpy(consumer->segment.name, name, strlen(name) + 1);
     return 0;
 }
@@ -135,7 +135,7 @@ static bool same_copy(const struct sl_cipd_session *a, const struct sl_cipd_sess
 }
 
 /* Is the copy equal to the one made some time ago? If not, it is kept for the next comparison. */
-static bool settled(struct sl_cipd_consumer *consumer, const struct sl_cipd_session *copy,
+static bool settled(struct sl_cipd_segment_reader *consumer, const struct sl_cipd_session *copy,
                     const struct sl_os_named *memory, int64_t now)
 {
     bool same = consumer->seen_ns && consumer->seen_memory.inode == memory->inode &&
@@ -152,7 +152,7 @@ static bool settled(struct sl_cipd_consumer *consumer, const struct sl_cipd_sess
 
 /* ---- attempts ---- */
 
-static enum sl_cipd_reason attach(struct sl_cipd_consumer *consumer)
+static enum sl_cipd_reason attach(struct sl_cipd_segment_reader *consumer)
 {
     char name[SL_CIPD_NAME + 1];
     memcpy(name, consumer->segment.name, sizeof(name));
@@ -165,15 +165,15 @@ static enum sl_cipd_reason attach(struct sl_cipd_consumer *consumer)
     }
 }
 
-static void detach(struct sl_cipd_consumer *consumer)
+static void detach(struct sl_cipd_segment_reader *consumer)
 {
     sl_cipd_segment_close(&consumer->segment);
     consumer->session.layout.slots = 0;
-    consumer->extra = NULL;
+    consumer->ext = NULL;
     consumer->orphan = false;
 }
 
-static enum sl_cipd_reason attempt(struct sl_cipd_consumer *consumer, int64_t now)
+static enum sl_cipd_reason attempt(struct sl_cipd_segment_reader *consumer, int64_t now)
 {
     struct sl_cipd_session copy = { .version = 0 };
     struct sl_cipd_segment *segment = &consumer->segment;
@@ -181,12 +181,12 @@ static enum sl_cipd_reason attempt(struct sl_cipd_consumer *consumer, int64_t no
     enum sl_cipd_reason reason = attach(consumer);
     if (reason)
         return reason;
-    struct sl_cipd_extra *extra = sl_cipd_extra(segment->at, segment->size);
+    struct sl_cipd_private_ext *ext = sl_cipd_private_ext(segment->at, segment->size);
     reason = look(segment, &copy, &running);
-    bool ours = !reason && extra && sl_cipd_extra_live(extra, copy.version);
+    bool ours = !reason && ext && sl_cipd_ext_is_live(ext, copy.version);
     if (ours && !sl_cipd_segment_locked(segment))
         reason = SL_CIPD_REASON_DEAD;
-    else if (!reason && !ours && extra && sl_cipd_extra_changes(extra, copy.version) && sl_cipd_segment_locked(segment))
+    else if (!reason && !ours && ext && sl_cipd_ext_changes(ext, copy.version) && sl_cipd_segment_locked(segment))
         reason = SL_CIPD_REASON_CHANGING;
     else if (!reason && !running && !settled(consumer, &copy, &segment->memory, now))
         reason = SL_CIPD_REASON_UNSETTLED;
@@ -197,7 +197,7 @@ static enum sl_cipd_reason attempt(struct sl_cipd_consumer *consumer, int64_t no
         return reason;
     }
     consumer->session = copy;
-    consumer->extra = ours ? extra : NULL;
+    consumer->ext = ours ? ext : NULL;
     return SL_CIPD_REASON_NONE;
 }
 
@@ -214,29 +214,29 @@ static bool said_more(enum sl_cipd_reason reason)
            reason == SL_CIPD_REASON_BAD_FORMAT || reason == SL_CIPD_REASON_BAD_BYTES;
 }
 
-const char *sl_cipd_consume_why(const struct sl_cipd_consumer *consumer)
+const char *sl_cipd_read_why(const struct sl_cipd_segment_reader *consumer)
 {
     return consumer->why[0] ? consumer->why : reasons[consumer->reason].text;
 }
 
-static int say(const struct sl_cipd_consumer *consumer)
+static int say(const struct sl_cipd_segment_reader *consumer)
 {
     int result = reasons[consumer->reason].result;
     if (!result)
         return 0;
     if (consumer->why[0] && said_all(consumer->reason))
         return sl_fail_text(result, consumer->why);
-    return sl_fail(result, "cuda-link channel %s: %s", consumer->segment.name, sl_cipd_consume_why(consumer));
+    return sl_fail(result, "cuda-link channel %s: %s", consumer->segment.name, sl_cipd_read_why(consumer));
 }
 
-static void wait_longer(struct sl_cipd_consumer *consumer, int64_t now)
+static void wait_longer(struct sl_cipd_segment_reader *consumer, int64_t now)
 {
     int64_t pause = consumer->pause_ns * 2;
     consumer->pause_ns = pause < SHORTEST ? SHORTEST : pause > LONGEST ? LONGEST : pause;
     consumer->try_ns = now + consumer->pause_ns;
 }
 
-int sl_cipd_consume_connect(struct sl_cipd_consumer *consumer, int64_t now_ns)
+int sl_cipd_read_connect(struct sl_cipd_segment_reader *consumer, int64_t now_ns)
 {
     if (consumer->session.layout.slots)
         return 0;
@@ -258,18 +258,18 @@ int sl_cipd_consume_connect(struct sl_cipd_consumer *consumer, int64_t now_ns)
     return 0;
 }
 
-void sl_cipd_consume_retry_now(struct sl_cipd_consumer *consumer)
+void sl_cipd_read_retry_now(struct sl_cipd_segment_reader *consumer)
 {
     consumer->try_ns = 0;
     consumer->pause_ns = 0;
 }
 
-int64_t sl_cipd_consume_next_try(const struct sl_cipd_consumer *consumer)
+int64_t sl_cipd_read_next_try(const struct sl_cipd_segment_reader *consumer)
 {
     return consumer->try_ns;
 }
 
-void sl_cipd_consume_drop(struct sl_cipd_consumer *consumer, enum sl_cipd_reason reason)
+void sl_cipd_read_drop(struct sl_cipd_segment_reader *consumer, enum sl_cipd_reason reason)
 {
     detach(consumer);
     consumer->reason = reason;

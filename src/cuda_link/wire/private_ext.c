@@ -12,99 +12,99 @@
 
 /* Frames: more than can be between two frames that are held, but less than half of the index range. */
 #define BEYOND (UINT32_C(1) << 30)
-#define END (SL_CIPD_EXTRA_AT + sizeof(struct sl_cipd_extra))
+#define END (SL_CIPD_EXT_AT + sizeof(struct sl_cipd_private_ext))
 
 _Static_assert(END <= SL_CIPD_SEGMENT, "it lies in a segment of ours");
-_Static_assert(sizeof(struct sl_cipd_extra) == 0x40 + 16 * SL_CIPD_MAX_SLOTS, "no padding");
+_Static_assert(sizeof(struct sl_cipd_private_ext) == 0x40 + 16 * SL_CIPD_MAX_SLOTS, "no padding");
 
-struct sl_cipd_extra *sl_cipd_extra(unsigned char *at, uint64_t size)
+struct sl_cipd_private_ext *sl_cipd_private_ext(unsigned char *at, uint64_t size)
 {
-    return size >= END ? (struct sl_cipd_extra *)(void *)(at + SL_CIPD_EXTRA_AT) : NULL;
+    return size >= END ? (struct sl_cipd_private_ext *)(void *)(at + SL_CIPD_EXT_AT) : NULL;
 }
 
-bool sl_cipd_extra_live(const struct sl_cipd_extra *extra, uint64_t version)
+bool sl_cipd_ext_is_live(const struct sl_cipd_private_ext *ext, uint64_t version)
 {
-    return version && sl_load(&extra->magic, acquire) == SL_CIPD_EXTRA_MAGIC &&
-           sl_load(&extra->version, acquire) == version;
+    return version && sl_load(&ext->magic, acquire) == SL_CIPD_EXT_MAGIC &&
+           sl_load(&ext->version, acquire) == version;
 }
 
-void sl_cipd_extra_change(struct sl_cipd_extra *extra)
+void sl_cipd_ext_change(struct sl_cipd_private_ext *ext)
 {
-    sl_store(&extra->version, 0, release); /* readers that see one of the following stores see this one, too */
-    sl_store(&extra->magic, SL_CIPD_EXTRA_MAGIC, release);
+    sl_store(&ext->version, 0, release); /* readers that see one of the following stores see this one, too */
+    sl_store(&ext->magic, SL_CIPD_EXT_MAGIC, release);
 }
 
-bool sl_cipd_extra_changes(const struct sl_cipd_extra *extra, uint64_t version)
+bool sl_cipd_ext_changes(const struct sl_cipd_private_ext *ext, uint64_t version)
 {
-    if (sl_load(&extra->magic, acquire) != SL_CIPD_EXTRA_MAGIC)
+    if (sl_load(&ext->magic, acquire) != SL_CIPD_EXT_MAGIC)
         return false;
-    uint64_t there = sl_load(&extra->version, acquire);
+    uint64_t there = sl_load(&ext->version, acquire);
     return there == 0 || there == version + 1;
 }
 
-void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t pid, const unsigned char gpu[SL_CIPD_GPU])
+void sl_cipd_ext_begin(struct sl_cipd_private_ext *ext, uint64_t version, uint32_t pid, const unsigned char gpu[SL_CIPD_GPU])
 {
     uint32_t words[SL_CIPD_GPU / 4];
 
     memcpy(words, gpu, sizeof words);
-    sl_store(&extra->asleep, 0, relaxed);
-    sl_store(&extra->begun, 0, relaxed);
-    sl_store(&extra->finished, 0, relaxed);
-    sl_store(&extra->pid, pid, relaxed);
+    sl_store(&ext->asleep, 0, relaxed);
+    sl_store(&ext->begun, 0, relaxed);
+    sl_store(&ext->finished, 0, relaxed);
+    sl_store(&ext->pid, pid, relaxed);
     for (size_t i = 0; i < SL_CIPD_GPU / 4; i++)
-        sl_store(&extra->gpu[i], words[i], relaxed);
+        sl_store(&ext->gpu[i], words[i], relaxed);
     for (int i = 0; i < SL_CIPD_MAX_SLOTS; i++)
-        sl_store(&extra->times[i].index, 0, relaxed);
-    sl_store(&extra->version, version, release);
+        sl_store(&ext->times[i].index, 0, relaxed);
+    sl_store(&ext->version, version, release);
 }
 
-bool sl_cipd_extra_gpu(const struct sl_cipd_extra *extra, uint64_t version, unsigned char gpu[SL_CIPD_GPU])
+bool sl_cipd_ext_gpu(const struct sl_cipd_private_ext *ext, uint64_t version, unsigned char gpu[SL_CIPD_GPU])
 {
     uint32_t words[SL_CIPD_GPU / 4], any = 0;
 
-    if (!sl_cipd_extra_live(extra, version))
+    if (!sl_cipd_ext_is_live(ext, version))
         return false;
     for (size_t i = 0; i < SL_CIPD_GPU / 4; i++)
-        any |= words[i] = sl_load(&extra->gpu[i], acquire);
+        any |= words[i] = sl_load(&ext->gpu[i], acquire);
     memcpy(gpu, words, sizeof words);
-    return any && sl_cipd_extra_live(extra, version);
+    return any && sl_cipd_ext_is_live(ext, version);
 }
 
-void sl_cipd_extra_begun(struct sl_cipd_extra *extra, uint32_t index) { sl_store(&extra->begun, index, seq_cst); }
+void sl_cipd_ext_announce(struct sl_cipd_private_ext *ext, uint32_t index) { sl_store(&ext->begun, index, seq_cst); }
 
-void sl_cipd_extra_end(struct sl_cipd_extra *extra)
+void sl_cipd_ext_end(struct sl_cipd_private_ext *ext)
 {
-    uint32_t beyond = sl_load(&extra->begun, relaxed) + BEYOND;
+    uint32_t beyond = sl_load(&ext->begun, relaxed) + BEYOND;
 
-    sl_store(&extra->begun, beyond ? beyond : 1, seq_cst);
+    sl_store(&ext->begun, beyond ? beyond : 1, seq_cst);
 }
 
-void sl_cipd_extra_finish(struct sl_cipd_extra *extra, uint32_t index) { sl_store(&extra->finished, index, relaxed); }
+void sl_cipd_ext_finish(struct sl_cipd_private_ext *ext, uint32_t index) { sl_store(&ext->finished, index, relaxed); }
 
-uint32_t sl_cipd_extra_finished(const struct sl_cipd_extra *extra) { return sl_load(&extra->finished, relaxed); }
+uint32_t sl_cipd_ext_finished(const struct sl_cipd_private_ext *ext) { return sl_load(&ext->finished, relaxed); }
 
-bool sl_cipd_extra_before(struct sl_cipd_extra *extra, uint32_t slot, uint32_t index, int64_t time_ns)
+bool sl_cipd_ext_before_publish(struct sl_cipd_private_ext *ext, uint32_t slot, uint32_t index, int64_t time_ns)
 {
-    sl_store(&extra->times[slot].index, 0, relaxed);
-    sl_store(&extra->times[slot].time_ns, (uint64_t)time_ns, release);
-    sl_store(&extra->times[slot].index, index, release);
-    bool slept = sl_load(&extra->asleep, seq_cst) != 0;
+    sl_store(&ext->times[slot].index, 0, relaxed);
+    sl_store(&ext->times[slot].time_ns, (uint64_t)time_ns, release);
+    sl_store(&ext->times[slot].index, index, release);
+    bool slept = sl_load(&ext->asleep, seq_cst) != 0;
     if (slept)
-        sl_store(&extra->asleep, 0, seq_cst);
+        sl_store(&ext->asleep, 0, seq_cst);
     return slept;
 }
 
-bool sl_cipd_extra_after(struct sl_cipd_extra *extra, bool slept)
+bool sl_cipd_ext_after_publish(struct sl_cipd_private_ext *ext, bool slept)
 {
-    return slept || sl_load(&extra->asleep, seq_cst) != 0;
+    return slept || sl_load(&ext->asleep, seq_cst) != 0;
 }
 
-bool sl_cipd_extra_time(const struct sl_cipd_extra *extra, uint32_t slot, uint32_t index, int64_t *time_ns)
+bool sl_cipd_ext_time(const struct sl_cipd_private_ext *ext, uint32_t slot, uint32_t index, int64_t *time_ns)
 {
-    if (sl_load(&extra->times[slot].index, acquire) != index)
+    if (sl_load(&ext->times[slot].index, acquire) != index)
         return false;
-    uint64_t time = sl_load(&extra->times[slot].time_ns, acquire);
-    if (sl_load(&extra->times[slot].index, acquire) != index || time > INT64_MAX)
+    uint64_t time = sl_load(&ext->times[slot].time_ns, acquire);
+    if (sl_load(&ext->times[slot].index, acquire) != index || time > INT64_MAX)
         return false;
     *time_ns = (int64_t)time;
     return true;

@@ -19,11 +19,11 @@
 
 #include "cuda_link/wire/layout.h"
 
-#define SL_CIPD_EXTRA_AT 2048
+#define SL_CIPD_EXT_AT 2048
 #define SL_CIPD_GPU 16 /* bytes of a UUID */
-#define SL_CIPD_EXTRA_MAGIC UINT32_C(0x58554c53) /* "SLUX" */
+#define SL_CIPD_EXT_MAGIC UINT32_C(0x58554c53) /* "SLUX" */
 
-struct sl_cipd_extra {
+struct sl_cipd_private_ext {
     sl_word32 magic;   /* 0x000 stored behind a version of 0 */
     sl_word32 asleep;  /* 0x004 */
     sl_word version;   /* 0x008 the session's; 0: a session is being stored */
@@ -40,40 +40,40 @@ struct sl_cipd_extra {
 };
 
 /* NULL if the mapping is too small for it. */
-struct sl_cipd_extra *sl_cipd_extra(unsigned char *at, uint64_t size);
+struct sl_cipd_private_ext *sl_cipd_private_ext(unsigned char *at, uint64_t size);
 
 /* Is it valid for the session of this version? */
-bool sl_cipd_extra_live(const struct sl_cipd_extra *extra, uint64_t version);
+bool sl_cipd_ext_is_live(const struct sl_cipd_private_ext *ext, uint64_t version);
 
 /* Writer, before it changes data that readers copy; in effect until it begins a session. */
-void sl_cipd_extra_change(struct sl_cipd_extra *extra);
+void sl_cipd_ext_change(struct sl_cipd_private_ext *ext);
 
 /* Reader, after it copied the data of this version: has the writer, if it lives, begun to change that data? */
-bool sl_cipd_extra_changes(const struct sl_cipd_extra *extra, uint64_t version);
+bool sl_cipd_ext_changes(const struct sl_cipd_private_ext *ext, uint64_t version);
 
-/* Writer, after sl_cipd_extra_change: initializes it for a session, whose version was just stored. */
-void sl_cipd_extra_begin(struct sl_cipd_extra *extra, uint64_t version, uint32_t pid, const unsigned char gpu[SL_CIPD_GPU]);
+/* Writer, after sl_cipd_ext_change: initializes it for a session, whose version was just stored. */
+void sl_cipd_ext_begin(struct sl_cipd_private_ext *ext, uint64_t version, uint32_t pid, const unsigned char gpu[SL_CIPD_GPU]);
 
 /* Reader: the slots' GPU; false if it is not known, or the session is over. */
-bool sl_cipd_extra_gpu(const struct sl_cipd_extra *extra, uint64_t version, unsigned char gpu[SL_CIPD_GPU]);
+bool sl_cipd_ext_gpu(const struct sl_cipd_private_ext *ext, uint64_t version, unsigned char gpu[SL_CIPD_GPU]);
 
 /* Writer, before it touches the slot that the frame `index` will be in. */
-void sl_cipd_extra_begun(struct sl_cipd_extra *extra, uint32_t index);
+void sl_cipd_ext_announce(struct sl_cipd_private_ext *ext, uint32_t index);
 
 /* Writer, before it frees the slots: all frames of the session count as overwritten from now on. */
-void sl_cipd_extra_end(struct sl_cipd_extra *extra);
+void sl_cipd_ext_end(struct sl_cipd_private_ext *ext);
 
 /* Reader: stores the index of a finished frame. Writer: the last one that a reader stored; 0: none. */
-void sl_cipd_extra_finish(struct sl_cipd_extra *extra, uint32_t index);
-uint32_t sl_cipd_extra_finished(const struct sl_cipd_extra *extra);
+void sl_cipd_ext_finish(struct sl_cipd_private_ext *ext, uint32_t index);
+uint32_t sl_cipd_ext_finished(const struct sl_cipd_private_ext *ext);
 
 /* Writer, before it stores an index: stores its time; returns whether a reader sleeps. */
-bool sl_cipd_extra_before(struct sl_cipd_extra *extra, uint32_t slot, uint32_t index, int64_t time_ns);
+bool sl_cipd_ext_before_publish(struct sl_cipd_private_ext *ext, uint32_t slot, uint32_t index, int64_t time_ns);
 
-/* Writer, after it stored the index: must sleepers be woken? `slept` is the result of sl_cipd_extra_before. */
-bool sl_cipd_extra_after(struct sl_cipd_extra *extra, bool slept);
+/* Writer, after it stored the index: must sleepers be woken? `slept` is the result of sl_cipd_ext_before_publish. */
+bool sl_cipd_ext_after_publish(struct sl_cipd_private_ext *ext, bool slept);
 
 /* Reader: the time of the frame `index`, 0 or more. False if it was overwritten. */
-bool sl_cipd_extra_time(const struct sl_cipd_extra *extra, uint32_t slot, uint32_t index, int64_t *time_ns);
+bool sl_cipd_ext_time(const struct sl_cipd_private_ext *ext, uint32_t slot, uint32_t index, int64_t *time_ns);
 
 #endif

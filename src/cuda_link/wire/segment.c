@@ -85,11 +85,11 @@ static void name_it(struct sl_cipd_segment *segment, const char *name)
 
 static int open_by_any_name(struct sl_cipd_segment *segment)
 {
-    char second[SL_CIPD_NAME + 1];
+    char link_name[SL_CIPD_NAME + 1];
     segment->writable = true;
     int result = sl_os_named_open(segment->name, true, &segment->fd, &segment->memory);
-    if (result == SLUICE_E_NOT_FOUND && sl_cipd_segment_find_second(segment->name, second))
-        result = sl_os_named_open(second, true, &segment->fd, &segment->memory);
+    if (result == SLUICE_E_NOT_FOUND && sl_cipd_link_name_find(segment->name, link_name))
+        result = sl_os_named_open(link_name, true, &segment->fd, &segment->memory);
     if (result != SLUICE_E_PERMISSION)
         return result;
     segment->writable = false;
@@ -141,11 +141,11 @@ static int make_named(struct sl_cipd_segment *segment)
 {
     int result;
     do {
-        sl_cipd_segment_make_second(segment->name, segment->second);
-        result = sl_os_named_make(segment->second, SL_CIPD_SEGMENT, &segment->fd, &segment->memory);
+        sl_cipd_link_name_make(segment->name, segment->link_name);
+        result = sl_os_named_make(segment->link_name, SL_CIPD_SEGMENT, &segment->fd, &segment->memory);
     } while (result == SLUICE_E_EXISTS);
-    if (result == 0 && ((result = keep_lock(segment)) != 0 || (result = map_apart(segment, segment->second)) != 0)) {
-        sl_os_named_remove(segment->second, &segment->memory);
+    if (result == 0 && ((result = keep_lock(segment)) != 0 || (result = map_apart(segment, segment->link_name)) != 0)) {
+        sl_os_named_remove(segment->link_name, &segment->memory);
         unmap(segment);
     }
     return result;
@@ -165,40 +165,40 @@ int sl_cipd_segment_make(struct sl_cipd_segment *made, const char *name)
     name_it(&segment, name);
     int result = make(&segment);
     if (result == SLUICE_AGAIN)
-        return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s was taken away", name, segment.second);
+        return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s was taken away", name, segment.link_name);
     if (result == 0)
         *made = segment;
     return result;
 }
 
-/* Adds the second name, by which a killed writer's segment is found and swept: it has a session by
+/* Adds the link name, by which a killed writer's segment is found and swept: it has a session by
  * now. */
-static int give_second(struct sl_cipd_segment *segment)
+static int add_link_name(struct sl_cipd_segment *segment)
 {
     int result;
     do {
-        sl_cipd_segment_make_second(segment->name, segment->second);
-        result = sl_os_named_add_name(segment->fd, segment->second);
+        sl_cipd_link_name_make(segment->name, segment->link_name);
+        result = sl_os_named_add_name(segment->fd, segment->link_name);
     } while (result == SLUICE_E_EXISTS);
     if (result)
-        segment->second[0] = 0;
+        segment->link_name[0] = 0;
     return result;
 }
 
 int sl_cipd_segment_publish(struct sl_cipd_segment *made)
 {
     char third[SL_CIPD_NAME + 1];
-    int result = made->hidden ? give_second(made) : 0;
+    int result = made->hidden ? add_link_name(made) : 0;
     if (result)
         return result;
     made->hidden = false;
     do {
         /* Of the same form, so that it is swept if this process is killed now. */
-        sl_cipd_segment_make_second(made->name, third);
-        result = sl_os_named_move(made->second, third, made->name);
+        sl_cipd_link_name_make(made->name, third);
+        result = sl_os_named_move(made->link_name, third, made->name);
     } while (result == SLUICE_E_EXISTS);
     if (result == SLUICE_E_NOT_FOUND)
-        return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s was taken away", made->name, made->second);
+        return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s was taken away", made->name, made->link_name);
     return result;
 }
 
@@ -210,20 +210,20 @@ static int taken(const char *name)
 /* Makes a segment for a name that does not exist. SLUICE_AGAIN: it exists by now. */
 static int own_new(struct sl_cipd_segment *segment)
 {
-    char second[SL_CIPD_NAME + 1];
-    if (sl_cipd_segment_find_second(segment->name, second)) {
-        sl_os_named_link(second, segment->name); /* gives the other writer back its public name */
+    char link_name[SL_CIPD_NAME + 1];
+    if (sl_cipd_link_name_find(segment->name, link_name)) {
+        sl_os_named_link(link_name, segment->name); /* gives the other writer back its public name */
         return taken(segment->name);
     }
     int result = make(segment);
     if (result || segment->hidden)
         return result;
-    result = sl_os_named_link(segment->second, segment->name);
+    result = sl_os_named_link(segment->link_name, segment->name);
     if (result == 0)
         return 0;
-    sl_os_named_remove(segment->second, &segment->memory);
+    sl_os_named_remove(segment->link_name, &segment->memory);
     unmap(segment);
-    /* Another writer was faster, or has swept our second name before it was locked. */
+    /* Another writer was faster, or has swept our link name before it was locked. */
     return result == SLUICE_E_EXISTS || result == SLUICE_E_NOT_FOUND ? SLUICE_AGAIN : result;
 }
 
@@ -239,7 +239,7 @@ int sl_cipd_segment_show(struct sl_cipd_segment *segment)
         return result;
     SL_KILL_POINT("cipd_show");
     segment->hidden = false;
-    if ((result = give_second(segment)) != 0)
+    if ((result = add_link_name(segment)) != 0)
         sl_os_named_remove(segment->name, &segment->memory);
     return result;
 }
@@ -268,8 +268,8 @@ static int own_found(struct sl_cipd_segment *segment, int attempt)
     if (result == 0 && segment->memory.size == 0)
         result = sl_cipd_segment_drop_empty(segment, segment->name, attempt > ATTEMPTS / 2);
     if (result == 0 && (result = map_apart(segment, segment->name)) == 0 && (result = check_old(segment)) == 0) {
-        sl_cipd_segment_make_second(segment->name, segment->second);
-        result = sl_os_named_link(segment->name, segment->second);
+        sl_cipd_link_name_make(segment->name, segment->link_name);
+        result = sl_os_named_link(segment->name, segment->link_name);
         if (result == SLUICE_E_EXISTS || result == SLUICE_E_NOT_FOUND)
             result = SLUICE_AGAIN;
     }
@@ -313,20 +313,20 @@ int sl_cipd_segment_own(struct sl_cipd_segment *segment, const char *name, bool 
     if (result)
         return result;
     uint32_t left;
-    sl_cipd_segment_sweep_own(&made);
-    (void)sl_cipd_segment_sweep(true, &left);
+    sl_cipd_link_names_sweep_own(&made);
+    (void)sl_cipd_link_names_sweep(true, &left);
     *segment = made;
     return 0;
 }
 
-int sl_cipd_segment_tend(struct sl_cipd_segment *segment)
+int sl_cipd_segment_refresh(struct sl_cipd_segment *segment)
 {
     struct sl_os_named now;
     if (segment->hidden)
         return 0;
     int result = sl_os_named_stat(segment->name, &now);
     if (result == SLUICE_E_NOT_FOUND) {
-        result = sl_os_named_link(segment->second, segment->name);
+        result = sl_os_named_link(segment->link_name, segment->name);
         if (result == 0)
             return 1;
         if (result != SLUICE_E_EXISTS)
@@ -362,17 +362,17 @@ bool sl_cipd_segment_locked(const struct sl_cipd_segment *segment)
 
 void sl_cipd_segment_close(struct sl_cipd_segment *segment)
 {
-    if (segment->fd >= 0 && segment->second[0]) {
+    if (segment->fd >= 0 && segment->link_name[0]) {
         sl_os_named_remove(segment->name, &segment->memory);
-        sl_os_named_remove(segment->second, &segment->memory);
+        sl_os_named_remove(segment->link_name, &segment->memory);
     }
     unmap(segment);
-    segment->second[0] = 0;
+    segment->link_name[0] = 0;
 }
 
 void sl_cipd_segment_leave(struct sl_cipd_segment *segment)
 {
-    sl_os_named_remove(segment->second, &segment->memory);
-    segment->second[0] = 0;
+    sl_os_named_remove(segment->link_name, &segment->memory);
+    segment->link_name[0] = 0;
     unmap(segment);
 }

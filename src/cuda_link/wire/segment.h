@@ -3,8 +3,8 @@
  * The lifetime of a CIPD segment: its names, its sizes, who may write to it.
  *
  * Python's resource tracker removes the name of a segment when any process that attached to it
- * ends, even if its writer goes on. So each segment of ours has a second name, ".NAME.PID.RANDOM", from
- * which sl_cipd_segment_tend restores the first. A kernel lock shows that the writer is alive, so that second
+ * ends, even if its writer goes on. So each segment of ours has a link name, ".NAME.PID.RANDOM", from
+ * which sl_cipd_segment_refresh restores the first. A kernel lock shows that the writer is alive, so that second
  * names of dead writers are recognized even if the pid is in use again. On Windows a name
  * lives as long as its handles, and none of this is needed (os.h, named.c).
  */
@@ -15,12 +15,12 @@
 #include "cuda_link/wire/layout.h"
 
 #define SL_CIPD_NAME 255 /* bytes of the longest name that can be attached */
-/* The longest name of a writer, whose second name must fit too: two dots, a pid, a dot and 8 digits more. */
+/* The longest name of a writer, whose link name must fit too: two dots, a pid, a dot and 8 digits more. */
 #define SL_CIPD_WRITER_NAME (SL_CIPD_NAME - 21)
 
 struct sl_cipd_segment {
     char name[SL_CIPD_NAME + 1];
-    char second[SL_CIPD_NAME + 1]; /* "": none (a reader's, or hidden) */
+    char link_name[SL_CIPD_NAME + 1]; /* "": none (a reader's, or hidden) */
     int fd;                        /* -1: closed */
     unsigned char *at;             /* NULL: not mapped */
     uint64_t size;                 /* bytes that are mapped */
@@ -45,7 +45,7 @@ int sl_cipd_segment_attach(struct sl_cipd_segment *segment, const char *name);
 
 /* Takes ownership for a writer: locks the existing segment, whoever left it, or makes a new one. *fresh: all of it is
  * zero, and it is hidden if the system can do that: call `show` once there is a session in it.
- * SLUICE_E_EXISTS: a writer of Sluice's has it. Removes second names that dead writers left, also those of
+ * SLUICE_E_EXISTS: a writer of Sluice's has it. Removes link names that dead writers left, also those of
  * other channels.
  * Takes the service lock briefly, so that no forked child keeps our lock. */
 int sl_cipd_segment_own(struct sl_cipd_segment *segment, const char *name, bool *fresh);
@@ -62,7 +62,7 @@ int sl_cipd_segment_publish(struct sl_cipd_segment *made);
 
 /* Writer, periodically (a system call or two): is the name still ours? If it was removed it is
  * restored: 1. If another memory has it: SLUICE_E_EXISTS with a message, and nothing is done. Else 0. */
-int sl_cipd_segment_tend(struct sl_cipd_segment *segment);
+int sl_cipd_segment_refresh(struct sl_cipd_segment *segment);
 
 /* The state of a reader's segment. Reader, when no frame has come for a while (system calls). */
 enum sl_cipd_fate {
@@ -93,22 +93,22 @@ static inline bool sl_cipd_segment_same(const struct sl_os_named *a, const struc
     return a->inode == b->inode && a->device == b->device;
 }
 
-/* Generates a new second name. */
-void sl_cipd_segment_make_second(const char *name, char second[SL_CIPD_NAME + 1]);
+/* Generates a new link name. */
+void sl_cipd_link_name_make(const char *name, char link_name[SL_CIPD_NAME + 1]);
 
-/* Removes the second names that dead writers of this name have left; `own` is the segment of the live one. */
-void sl_cipd_segment_sweep_own(const struct sl_cipd_segment *own);
+/* Removes the link names that dead writers of this name have left; `own` is the segment of the live one. */
+void sl_cipd_link_names_sweep_own(const struct sl_cipd_segment *own);
 
-/* Does `second` have the form of a second name of `name`: ".NAME.", digits, a dot, 8 hexadecimal digits? */
-bool sl_cipd_segment_is_second(const char *name, const char *second);
+/* Does `second` have the form of a link name of `name`: ".NAME.", digits, a dot, 8 hexadecimal digits? */
+bool sl_cipd_link_name_matches(const char *name, const char *link_name);
 
-/* Counts the second names that this user's dead writers of all channels have left; with `remove` it removes them.
+/* Counts the link names that this user's dead writers of all channels have left; with `remove` it removes them.
  * Checks a few hundred of them at most. Where segments cannot be hidden, a writer that died before its first session left no
- * magic number; its second name is removed by the next writer of the same name. */
-int sl_cipd_segment_sweep(bool remove, uint32_t *left);
+ * magic number; its link name is removed by the next writer of the same name. */
+int sl_cipd_link_names_sweep(bool remove, uint32_t *left);
 
-/* Finds the second name of a segment whose writer is alive and whose public name was removed. */
-bool sl_cipd_segment_find_second(const char *name, char second[SL_CIPD_NAME + 1]);
+/* Finds the link name of a segment whose writer is alive and whose public name was removed. */
+bool sl_cipd_link_name_find(const char *name, char link_name[SL_CIPD_NAME + 1]);
 
 /* Calls `each` with the name of every segment that has the magic number of CIPD. Returns 0, or the first result of `each` that
  * is not 0. */

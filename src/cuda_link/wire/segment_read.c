@@ -18,7 +18,7 @@ enum { ZEROS = 1000 };            /* loads until a zero is believed */
 
 /* Does the slot still have the handles that were opened? With writers that store the version first,
  * a reader may have connected to handles which are about to be replaced. */
-static bool replaced(const struct sl_cipd_consumer *consumer, uint32_t slot)
+static bool replaced(const struct sl_cipd_segment_reader *consumer, uint32_t slot)
 {
     const struct sl_cipd_session *session = &consumer->session;
     const unsigned char *at = consumer->segment.at;
@@ -29,12 +29,12 @@ static bool replaced(const struct sl_cipd_consumer *consumer, uint32_t slot)
 /* The frame's time. Sluice's writers store it for each slot with its index. Others store only that
  * of the newest frame, which is this one unless the index has changed; a torn read is recognised by
  * an implausible value. */
-static int64_t time_of(const struct sl_cipd_consumer *consumer, uint32_t index, uint32_t slot)
+static int64_t time_of(const struct sl_cipd_segment_reader *consumer, uint32_t index, uint32_t slot)
 {
     const unsigned char *at = consumer->segment.at;
     int64_t time;
-    if (consumer->extra)
-        return sl_cipd_extra_time(consumer->extra, slot, index, &time) ? time : 0;
+    if (consumer->ext)
+        return sl_cipd_ext_time(consumer->ext, slot, index, &time) ? time : 0;
     double seconds = sl_cipd_load_time(at, &consumer->session.layout);
     if (sl_cipd_load_index(at) != index)
         return 0;
@@ -42,7 +42,7 @@ static int64_t time_of(const struct sl_cipd_consumer *consumer, uint32_t index, 
     return seconds > 0.0 && seconds <= now && seconds > now - OLDEST ? (int64_t)(seconds * 1e9) : 0;
 }
 
-static uint32_t missed_before(const struct sl_cipd_consumer *consumer, uint32_t index)
+static uint32_t missed_before(const struct sl_cipd_segment_reader *consumer, uint32_t index)
 {
     uint32_t last = consumer->index, slots = consumer->session.layout.slots;
     if (last == 0)
@@ -53,15 +53,15 @@ static uint32_t missed_before(const struct sl_cipd_consumer *consumer, uint32_t 
 }
 
 /* Why its writer has left the segment for good, as far as `fate` and the lock tell; 0: it has not. */
-static enum sl_cipd_reason left_by(const struct sl_cipd_consumer *consumer, enum sl_cipd_fate fate)
+static enum sl_cipd_reason left_by(const struct sl_cipd_segment_reader *consumer, enum sl_cipd_fate fate)
 {
     if (fate == SL_CIPD_REPLACED)
         return SL_CIPD_REASON_ABSENT;
-    return consumer->extra && !sl_cipd_segment_locked(&consumer->segment) ? SL_CIPD_REASON_DEAD : 0;
+    return consumer->ext && !sl_cipd_segment_locked(&consumer->segment) ? SL_CIPD_REASON_DEAD : 0;
 }
 
 /* Nothing new: is the writer still alive? */
-static enum sl_cipd_poll quiet(struct sl_cipd_consumer *consumer, int64_t now)
+static enum sl_cipd_poll quiet(struct sl_cipd_segment_reader *consumer, int64_t now)
 {
     if (now - consumer->frame_ns < SILENCE || now < consumer->look_ns)
         return SL_CIPD_NO_FRAME;
@@ -78,7 +78,7 @@ static enum sl_cipd_poll quiet(struct sl_cipd_consumer *consumer, int64_t now)
 enum { NOTHING, NEXT_FRAME, NEXT_SESSION };
 
 /* What the segment's words say, the index among them. */
-static int news(const struct sl_cipd_consumer *consumer, uint32_t *index)
+static int news(const struct sl_cipd_segment_reader *consumer, uint32_t *index)
 {
     const unsigned char *at = consumer->segment.at;
     uint64_t version = sl_cipd_load_version(at);
@@ -91,7 +91,7 @@ static int news(const struct sl_cipd_consumer *consumer, uint32_t *index)
     return *index && *index != consumer->index ? NEXT_FRAME : NOTHING;
 }
 
-bool sl_cipd_consume_has_news(struct sl_cipd_consumer *consumer, int64_t now_ns)
+bool sl_cipd_read_has_news(struct sl_cipd_segment_reader *consumer, int64_t now_ns)
 {
     uint32_t index;
     if (sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout) || news(consumer, &index))
@@ -105,13 +105,13 @@ bool sl_cipd_consume_has_news(struct sl_cipd_consumer *consumer, int64_t now_ns)
     return true;
 }
 
-static enum sl_cipd_poll ended(struct sl_cipd_consumer *consumer, enum sl_cipd_poll how)
+static enum sl_cipd_poll ended(struct sl_cipd_segment_reader *consumer, enum sl_cipd_poll how)
 {
     consumer->reason = how == SL_CIPD_SHUT ? SL_CIPD_REASON_SHUT : SL_CIPD_REASON_CHANGING;
     return how;
 }
 
-enum sl_cipd_poll sl_cipd_consume_poll(struct sl_cipd_consumer *consumer, int64_t now_ns,
+enum sl_cipd_poll sl_cipd_read_poll(struct sl_cipd_segment_reader *consumer, int64_t now_ns,
                                        struct sl_cipd_frame *frame)
 {
     const struct sl_cipd_session *session = &consumer->session;
@@ -140,37 +140,37 @@ enum sl_cipd_poll sl_cipd_consume_poll(struct sl_cipd_consumer *consumer, int64_
     return SL_CIPD_FRAME;
 }
 
-uint32_t sl_cipd_consume_first(const struct sl_cipd_consumer *consumer, uint32_t index)
+uint32_t sl_cipd_read_first(const struct sl_cipd_segment_reader *consumer, uint32_t index)
 {
     uint32_t slots = consumer->session.layout.slots, first = index;
     int64_t time;
-    if (!consumer->extra)
+    if (!consumer->ext)
         return consumer->since && consumer->since < index ? consumer->since : index;
     while (first > 1 && index - first < slots - 1 &&
-           sl_cipd_extra_time(consumer->extra, sl_cipd_index_slot(first - 1, slots), first - 1, &time))
+           sl_cipd_ext_time(consumer->ext, sl_cipd_index_slot(first - 1, slots), first - 1, &time))
         first--;
     return first;
 }
 
-void sl_cipd_consume_frame(const struct sl_cipd_consumer *consumer, uint32_t index, struct sl_cipd_frame *frame)
+void sl_cipd_read_frame(const struct sl_cipd_segment_reader *consumer, uint32_t index, struct sl_cipd_frame *frame)
 {
     uint32_t slot = sl_cipd_index_slot(index, consumer->session.layout.slots);
     *frame = (struct sl_cipd_frame){ .index = index, .slot = slot, .time_ns = time_of(consumer, index, slot) };
 }
 
 /* The frame that the writer, if it is one of Sluice's, has begun; 0 for other writers. */
-static uint32_t begun(const struct sl_cipd_consumer *consumer)
+static uint32_t begun(const struct sl_cipd_segment_reader *consumer)
 {
-    return consumer->extra ? sl_load(&consumer->extra->begun, acquire) : 0;
+    return consumer->ext ? sl_load(&consumer->ext->begun, acquire) : 0;
 }
 
-void sl_cipd_consume_finished(const struct sl_cipd_consumer *consumer, uint32_t index)
+void sl_cipd_read_finished(const struct sl_cipd_segment_reader *consumer, uint32_t index)
 {
-    if (consumer->extra && consumer->segment.writable)
-        sl_cipd_extra_finish(consumer->extra, index);
+    if (consumer->ext && consumer->segment.writable)
+        sl_cipd_ext_finish(consumer->ext, index);
 }
 
-bool sl_cipd_consume_whole(const struct sl_cipd_consumer *consumer, const struct sl_cipd_frame *frame)
+bool sl_cipd_read_is_whole(const struct sl_cipd_segment_reader *consumer, const struct sl_cipd_frame *frame)
 {
     const struct sl_cipd_session *session = &consumer->session;
     const unsigned char *at = consumer->segment.at;
@@ -191,7 +191,7 @@ bool sl_cipd_consume_whole(const struct sl_cipd_consumer *consumer, const struct
     return sl_cipd_index_left(frame->index, writing ? writing : index, writing != 0, session->layout.slots);
 }
 
-bool sl_cipd_consume_gone(const struct sl_cipd_consumer *consumer, const struct sl_cipd_frame *frame)
+bool sl_cipd_read_is_gone(const struct sl_cipd_segment_reader *consumer, const struct sl_cipd_frame *frame)
 {
     const struct sl_cipd_session *session = &consumer->session;
     uint32_t slots = session->layout.slots;
@@ -211,7 +211,7 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-int sl_cipd_consume_wait(struct sl_cipd_consumer *consumer, int64_t deadline_ns)
+int sl_cipd_read_wait(struct sl_cipd_segment_reader *consumer, int64_t deadline_ns)
 {
     int64_t now = sl_os_now();
     if (now >= deadline_ns)
@@ -223,9 +223,9 @@ int sl_cipd_consume_wait(struct sl_cipd_consumer *consumer, int64_t deadline_ns)
         return 0;
     }
     const unsigned char *at = consumer->segment.at;
-    bool woken = consumer->extra && consumer->segment.writable;
+    bool woken = consumer->ext && consumer->segment.writable;
     if (woken)
-        sl_store(&consumer->extra->asleep, 1, seq_cst);
+        sl_store(&consumer->ext->asleep, 1, seq_cst);
     uint32_t index;
     if (sl_cipd_load_shut(at, &consumer->session.layout) || news(consumer, &index))
         return 0;

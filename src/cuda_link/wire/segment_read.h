@@ -61,7 +61,7 @@ struct sl_cipd_session {
     struct sl_cipd_format format; /* the metadata, decoded */
 };
 
-struct sl_cipd_consumer {
+struct sl_cipd_segment_reader {
     struct sl_cipd_segment segment; /* at is NULL: not attached */
     struct sl_cipd_session session; /* layout.slots 0: not connected */
     bool copies;                    /* set by the caller: it copies frames, and no session is taken in which a copy cannot be known
@@ -72,7 +72,7 @@ struct sl_cipd_consumer {
     bool orphan; /* the segment has lost its name: its writer has most likely died */
     int64_t frame_ns; /* when the index last changed, or the reader connected */
     /* private from here on */
-    struct sl_cipd_extra *extra; /* NULL: there is none, or it is another session's */
+    struct sl_cipd_private_ext *ext; /* NULL: there is none, or it is another session's */
     uint32_t since;              /* the index when it connected; 0 also if that was not known */
     int64_t look_ns, glance_ns;  /* when poll, and when has_news, checks next whether the segment still has its name and its writer */
     int64_t try_ns, pause_ns;    /* next attempt to connect; the time from that one to the next */
@@ -82,23 +82,23 @@ struct sl_cipd_consumer {
 };
 
 /* SLUICE_E_NAME with a message. Does not look for the segment yet. */
-int sl_cipd_consume_init(struct sl_cipd_consumer *consumer, const char *name);
+int sl_cipd_read_init(struct sl_cipd_segment_reader *consumer, const char *name);
 
 /* Tries to connect, if it is time to: attempts are 5 ms apart at first, and up to 500 ms later. 0: `session`
  * is valid, and poll may follow. Else the result of `reason` with a message: SLUICE_NO_WRITER for whatever may change
  * with time, or an error; both may be retried. Until the next attempt it returns the same as before. */
-int sl_cipd_consume_connect(struct sl_cipd_consumer *consumer, int64_t now_ns);
+int sl_cipd_read_connect(struct sl_cipd_segment_reader *consumer, int64_t now_ns);
 
 /* Why it is not connected: in more words than the reason's text where there are any. */
-const char *sl_cipd_consume_why(const struct sl_cipd_consumer *consumer);
+const char *sl_cipd_read_why(const struct sl_cipd_segment_reader *consumer);
 
 /* retry_now: the next call of connect tries at once, and later ones soon. next_try: the time of the next attempt. */
-void sl_cipd_consume_retry_now(struct sl_cipd_consumer *consumer);
-int64_t sl_cipd_consume_next_try(const struct sl_cipd_consumer *consumer);
+void sl_cipd_read_retry_now(struct sl_cipd_segment_reader *consumer);
+int64_t sl_cipd_read_next_try(const struct sl_cipd_segment_reader *consumer);
 
 /* Leaves the session and the segment. `reason` is reported until the next attempt: HANDLES_FAILED
  * if the handles could not be opened, which also makes the pauses between attempts longer. */
-void sl_cipd_consume_drop(struct sl_cipd_consumer *consumer, enum sl_cipd_reason reason);
+void sl_cipd_read_drop(struct sl_cipd_segment_reader *consumer, enum sl_cipd_reason reason);
 
 bool sl_cipd_same_metadata(const struct sl_cipd_metadata *a, const struct sl_cipd_metadata *b);
 
@@ -119,34 +119,34 @@ struct sl_cipd_frame {
 
 /* Is there a frame newer than the last reported one? Reports the newest. Makes no system call, except that when no frame
  * has come for 250 ms it checks the segment every 250 ms. */
-enum sl_cipd_poll sl_cipd_consume_poll(struct sl_cipd_consumer *consumer, int64_t now_ns,
+enum sl_cipd_poll sl_cipd_read_poll(struct sl_cipd_segment_reader *consumer, int64_t now_ns,
                                        struct sl_cipd_frame *frame);
 
 /* The oldest frame that was certainly published in this session and may still be in a slot, if `index` is the newest
  * frame. */
-uint32_t sl_cipd_consume_first(const struct sl_cipd_consumer *consumer, uint32_t index);
+uint32_t sl_cipd_read_first(const struct sl_cipd_segment_reader *consumer, uint32_t index);
 
 /* Fills in `frame` for a frame of this session that was published before the last reported one. */
-void sl_cipd_consume_frame(const struct sl_cipd_consumer *consumer, uint32_t index, struct sl_cipd_frame *frame);
+void sl_cipd_read_frame(const struct sl_cipd_segment_reader *consumer, uint32_t index, struct sl_cipd_frame *frame);
 
 /* Tells the writer, if it is one of Sluice's, that this frame is finished. */
-void sl_cipd_consume_finished(const struct sl_cipd_consumer *consumer, uint32_t index);
+void sl_cipd_read_finished(const struct sl_cipd_segment_reader *consumer, uint32_t index);
 
 /* After a frame was read (on a GPU: when the work that reads it is done): true if the writer had no reason so far to
  * overwrite its slot. With N slots that is so until N-1 frames were published after it; with one
  * slot never. Sluice's writers announce each frame that they begin, so with them it is true until they begin the next one in
  * the same slot. */
-bool sl_cipd_consume_whole(const struct sl_cipd_consumer *consumer, const struct sl_cipd_frame *frame);
+bool sl_cipd_read_is_whole(const struct sl_cipd_segment_reader *consumer, const struct sl_cipd_frame *frame);
 
 /* Does the slot's event belong to another frame by now? Then it never again tells whether this one is finished. */
-bool sl_cipd_consume_gone(const struct sl_cipd_consumer *consumer, const struct sl_cipd_frame *frame);
+bool sl_cipd_read_is_gone(const struct sl_cipd_segment_reader *consumer, const struct sl_cipd_frame *frame);
 
 /* Would poll report something but SL_CIPD_NO_FRAME? Cheap enough for each millisecond. */
-bool sl_cipd_consume_has_news(struct sl_cipd_consumer *consumer, int64_t now_ns);
+bool sl_cipd_read_has_news(struct sl_cipd_segment_reader *consumer, int64_t now_ns);
 
 /* Sleeps until poll may have something to report, for up to 50 ms and not beyond `deadline_ns`: 0, or SLUICE_TIMEOUT
  * at the deadline. Sluice's writers wake it; for others it checks every millisecond. */
-int sl_cipd_consume_wait(struct sl_cipd_consumer *consumer, int64_t deadline_ns);
+int sl_cipd_read_wait(struct sl_cipd_segment_reader *consumer, int64_t deadline_ns);
 
 /* ---- channel.c ---- */
 

@@ -46,10 +46,10 @@ static bool busy(const struct sl_cipd_segment *segment)
 {
     struct sl_cipd_layout layout;
     const unsigned char *at = segment->at;
-    const struct sl_cipd_extra *extra = sl_cipd_extra(segment->at, segment->size);
+    const struct sl_cipd_private_ext *ext = sl_cipd_private_ext(segment->at, segment->size);
     if (!layout_there(segment, &layout) || sl_cipd_load_shut(at, &layout))
         return false;
-    if (extra && sl_cipd_extra_live(extra, sl_cipd_load_version(at))) /* Sluice's own, and we hold its lock */
+    if (ext && sl_cipd_ext_is_live(ext, sl_cipd_load_version(at))) /* Sluice's own, and we hold its lock */
         return false;
     uint32_t first = sl_cipd_load_index(at);
     int64_t until = lives_until(at, &layout), now = 0;
@@ -70,15 +70,15 @@ static bool busy(const struct sl_cipd_segment *segment)
 /* Is what is there another program's, and not what a killed writer of ours has left? */
 static bool is_others(const struct sl_cipd_segment *segment)
 {
-    const struct sl_cipd_extra *extra = sl_cipd_extra(segment->at, segment->size);
+    const struct sl_cipd_private_ext *ext = sl_cipd_private_ext(segment->at, segment->size);
     uint64_t version = sl_cipd_load_version(segment->at);
 
-    return !extra || !(sl_cipd_extra_live(extra, version) || sl_cipd_extra_changes(extra, version));
+    return !ext || !(sl_cipd_ext_is_live(ext, version) || sl_cipd_ext_changes(ext, version));
 }
 
-int sl_cipd_produce_open(struct sl_cipd_producer *producer, const char *name)
+int sl_cipd_write_open(struct sl_cipd_segment_writer *producer, const char *name)
 {
-    struct sl_cipd_producer made = SL_CIPD_PRODUCER_INIT;
+    struct sl_cipd_segment_writer made = SL_CIPD_SEGMENT_WRITER_INIT;
     bool fresh;
     int result = sl_cipd_segment_own(&made.segment, name, &fresh);
     if (result)
@@ -114,10 +114,10 @@ static void write_session(struct sl_cipd_segment *segment, const struct sl_cipd_
                           const struct sl_cipd_metadata *metadata)
 {
     unsigned char *at = segment->at;
-    struct sl_cipd_extra *extra = sl_cipd_extra(at, segment->size);
+    struct sl_cipd_private_ext *ext = sl_cipd_private_ext(at, segment->size);
 
-    if (extra)
-        sl_cipd_extra_change(extra);
+    if (ext)
+        sl_cipd_ext_change(ext);
     sl_cipd_store_index(at, 0); /* no old index with the new layout */
     sl_cipd_store_shut(at, layout, 0);
     sl_cipd_store_magic(at, SL_CIPD_MAGIC);
@@ -131,8 +131,8 @@ static void write_session(struct sl_cipd_segment *segment, const struct sl_cipd_
     SL_KILL_POINT("cipd_version");
     /* Last: a writer that dies before has a session like another program's, and leaves nothing private that would count as the
      * next version's. */
-    if (extra)
-        sl_cipd_extra_begin(extra, version, sl_os_pid(), gpu);
+    if (ext)
+        sl_cipd_ext_begin(ext, version, sl_os_pid(), gpu);
     wake(segment);
 }
 
@@ -147,13 +147,13 @@ static void end_session(struct sl_cipd_segment *segment, const struct sl_cipd_la
 }
 
 /* When its readers see the flag they look up the name again, and find a complete session there. */
-static int begin_elsewhere(struct sl_cipd_producer *producer, const struct sl_cipd_layout *layout, uint64_t version,
+static int begin_elsewhere(struct sl_cipd_segment_writer *producer, const struct sl_cipd_layout *layout, uint64_t version,
                            const struct sl_cipd_handles *handles, const struct sl_cipd_metadata *metadata)
 {
     struct sl_cipd_segment *old = &producer->segment, made;
-    struct sl_cipd_extra *extra = sl_cipd_extra(old->at, old->size);
+    struct sl_cipd_private_ext *ext = sl_cipd_private_ext(old->at, old->size);
     struct sl_cipd_layout there;
-    int result = sl_cipd_segment_tend(old); /* is the name still ours, so that it can be moved? */
+    int result = sl_cipd_segment_refresh(old); /* is the name still ours, so that it can be moved? */
     if (result < 0 || (result = sl_cipd_segment_make(&made, old->name)) != 0)
         return result;
     write_session(&made, layout, version, producer->gpu, handles, metadata);
@@ -164,14 +164,14 @@ static int begin_elsewhere(struct sl_cipd_producer *producer, const struct sl_ci
     if (layout_there(old, &there))
         end_session(old, &there);
     /* Now, although its memory is freed later, as this segment is unmapped by then. */
-    if (extra)
-        sl_cipd_extra_end(extra);
+    if (ext)
+        sl_cipd_ext_end(ext);
     sl_cipd_segment_close(old);
     *old = made;
     return 0;
 }
 
-int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
+int sl_cipd_write_begin(struct sl_cipd_segment_writer *producer, uint32_t slots,
                           const struct sl_cipd_handles *handles, const struct sl_cipd_metadata *metadata)
 {
     struct sl_cipd_layout layout;
@@ -200,7 +200,7 @@ int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
     producer->layout = layout;
     producer->metadata = *metadata;
     producer->version = version;
-    producer->extra = sl_cipd_extra(segment->at, segment->size);
+    producer->ext = sl_cipd_private_ext(segment->at, segment->size);
     /* cuda-link's importers remember the last index, which the new session's first frame must not
      * have */
     if (last)
@@ -215,27 +215,27 @@ int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
 /* ---- frames ---- */
 
 /* Not the lines that readers poll until there is a frame: those would be taken away again. */
-void sl_cipd_produce_early(const struct sl_cipd_producer *producer)
+void sl_cipd_write_prefetch(const struct sl_cipd_segment_writer *producer)
 {
-    if (!producer->extra)
+    if (!producer->ext)
         return;
-    sl_fetch_to_store(&producer->extra->begun);
-    sl_fetch_to_store(&producer->extra->times[producer->slot]);
+    sl_fetch_to_store(&producer->ext->begun);
+    sl_fetch_to_store(&producer->ext->times[producer->slot]);
 }
 
-void sl_cipd_produce_write(struct sl_cipd_producer *producer)
+void sl_cipd_write_announce(struct sl_cipd_segment_writer *producer)
 {
-    if (producer->extra)
-        sl_cipd_extra_begun(producer->extra, sl_cipd_index_next(producer->index, producer->layout.slots));
+    if (producer->ext)
+        sl_cipd_ext_announce(producer->ext, sl_cipd_index_next(producer->index, producer->layout.slots));
 }
 
-uint32_t sl_cipd_produce_publish(struct sl_cipd_producer *producer, int64_t time_ns)
+uint32_t sl_cipd_write_publish(struct sl_cipd_segment_writer *producer, int64_t time_ns)
 {
     unsigned char *at = producer->segment.at;
-    struct sl_cipd_extra *extra = producer->extra;
+    struct sl_cipd_private_ext *ext = producer->ext;
     uint32_t index = sl_cipd_index_next(producer->index, producer->layout.slots);
 
-    bool slept = extra && sl_cipd_extra_before(extra, producer->slot, index, time_ns);
+    bool slept = ext && sl_cipd_ext_before_publish(ext, producer->slot, index, time_ns);
     sl_cipd_store_time(at, &producer->layout, (double)time_ns / 1e9);
     sl_cipd_store_shut(at, &producer->layout, 0);
     SL_KILL_POINT("cipd_publish");
@@ -243,7 +243,7 @@ uint32_t sl_cipd_produce_publish(struct sl_cipd_producer *producer, int64_t time
     /* 0: the first frame of the session, or a store of Python's in progress. */
     if (there && there != producer->index)
         producer->rival = true;
-    if (extra && !producer->silent && sl_cipd_extra_after(extra, slept))
+    if (ext && !producer->silent && sl_cipd_ext_after_publish(ext, slept))
         wake(&producer->segment);
     producer->index = index;
     if (++producer->slot == producer->layout.slots)
@@ -251,12 +251,12 @@ uint32_t sl_cipd_produce_publish(struct sl_cipd_producer *producer, int64_t time
     return index;
 }
 
-uint32_t sl_cipd_produce_finished(const struct sl_cipd_producer *producer)
+uint32_t sl_cipd_write_finished(const struct sl_cipd_segment_writer *producer)
 {
-    return producer->extra ? sl_cipd_extra_finished(producer->extra) : 0;
+    return producer->ext ? sl_cipd_ext_finished(producer->ext) : 0;
 }
 
-void sl_cipd_produce_skip(struct sl_cipd_producer *producer)
+void sl_cipd_write_skip(struct sl_cipd_segment_writer *producer)
 {
     if (!producer->shut)
         sl_cipd_store_shut(producer->segment.at, &producer->layout, 0);
@@ -265,7 +265,7 @@ void sl_cipd_produce_skip(struct sl_cipd_producer *producer)
 /* ---- the end, and what is done now and then ---- */
 
 /* Has another program begun a session in our segment? */
-static bool is_taken(const struct sl_cipd_producer *producer)
+static bool is_taken(const struct sl_cipd_segment_writer *producer)
 {
     uint64_t version = sl_cipd_load_version(producer->segment.at);
 
@@ -274,7 +274,7 @@ static bool is_taken(const struct sl_cipd_producer *producer)
     return producer->layout.slots && version && version != producer->version;
 }
 
-void sl_cipd_produce_shut(struct sl_cipd_producer *producer)
+void sl_cipd_write_shut(struct sl_cipd_segment_writer *producer)
 {
     if (producer->shut)
         return;
@@ -283,15 +283,15 @@ void sl_cipd_produce_shut(struct sl_cipd_producer *producer)
         end_session(&producer->segment, &producer->layout);
 }
 
-void sl_cipd_produce_free(struct sl_cipd_producer *producer)
+void sl_cipd_write_free(struct sl_cipd_segment_writer *producer)
 {
-    if (producer->shut && producer->extra)
-        sl_cipd_extra_end(producer->extra);
+    if (producer->shut && producer->ext)
+        sl_cipd_ext_end(producer->ext);
 }
 
-int sl_cipd_produce_tend(struct sl_cipd_producer *producer)
+int sl_cipd_write_refresh(struct sl_cipd_segment_writer *producer)
 {
-    int result = sl_cipd_segment_tend(&producer->segment);
+    int result = sl_cipd_segment_refresh(&producer->segment);
     if (result < 0 || producer->shut)
         return result;
     uint64_t version = sl_cipd_load_version(producer->segment.at);
@@ -304,14 +304,14 @@ int sl_cipd_produce_tend(struct sl_cipd_producer *producer)
     return result;
 }
 
-void sl_cipd_produce_close(struct sl_cipd_producer *producer)
+void sl_cipd_write_close(struct sl_cipd_segment_writer *producer)
 {
     if (producer->segment.fd < 0)
         return;
-    sl_cipd_produce_shut(producer);
+    sl_cipd_write_shut(producer);
     if (producer->others || is_taken(producer))
         sl_cipd_segment_leave(&producer->segment);
     else
         sl_cipd_segment_close(&producer->segment);
-    producer->extra = NULL;
+    producer->ext = NULL;
 }

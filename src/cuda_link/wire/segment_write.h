@@ -18,10 +18,10 @@
 #include "cuda_link/wire/private_ext.h"
 #include "cuda_link/wire/segment.h"
 
-struct sl_cipd_producer {
+struct sl_cipd_segment_writer {
     struct sl_cipd_segment segment;
     struct sl_cipd_layout layout; /* slots 0: no session of ours yet */
-    struct sl_cipd_extra *extra;  /* NULL: the segment has no room for it */
+    struct sl_cipd_private_ext *ext;  /* NULL: the segment has no room for it */
     struct sl_cipd_metadata metadata;
     unsigned char gpu[SL_CIPD_GPU]; /* set by the caller: the UUID of the memory's GPU; zeros: unknown */
     uint64_t version;             /* of our session */
@@ -32,12 +32,12 @@ struct sl_cipd_producer {
     bool rival;                   /* another program has published a frame in our session */
     bool silent;                  /* set by the caller: publish wakes nobody; sleeping readers check 20 times a second */
 };
-#define SL_CIPD_PRODUCER_INIT { .segment = SL_CIPD_SEGMENT_INIT }
+#define SL_CIPD_SEGMENT_WRITER_INIT { .segment = SL_CIPD_SEGMENT_INIT }
 
 /* Finds or makes the segment and takes its lock. If another program published a frame less than 1.5 s ago, it watches the
  * segment until that time has passed. SLUICE_E_NAME; SLUICE_E_EXISTS: a writer of Sluice's has the name, or that program
  * has published another frame; SLUICE_E_PERMISSION, SLUICE_E_NO_MEMORY and so on. All with a message. */
-int sl_cipd_produce_open(struct sl_cipd_producer *producer, const char *name);
+int sl_cipd_write_open(struct sl_cipd_segment_writer *producer, const char *name);
 
 /* Begins a session: the first one, and one after every change of slots, memory or format. Under the service lock, so that no
  * forked child keeps the lock of a segment that is made here. `handles` has `slots` entries, each with a memory handle; the
@@ -46,46 +46,46 @@ int sl_cipd_produce_open(struct sl_cipd_producer *producer, const char *name);
  * counted on from the last session, but the segment says 0 until the first one is published. On failure the old session goes on.
  * SLUICE_E_INVALID: 0 or more than SL_CIPD_MAX_SLOTS slots, a memory handle of zeros; SLUICE_E_EXISTS: another writer was
  * faster to give a new segment this name. */
-int sl_cipd_produce_begin(struct sl_cipd_producer *producer, uint32_t slots,
+int sl_cipd_write_begin(struct sl_cipd_segment_writer *producer, uint32_t slots,
                           const struct sl_cipd_handles *handles,
                           const struct sl_cipd_metadata *metadata);
 
 /* The slot that the next frame goes to. */
-static inline uint32_t sl_cipd_produce_slot(const struct sl_cipd_producer *producer)
+static inline uint32_t sl_cipd_write_slot(const struct sl_cipd_segment_writer *producer)
 {
     return producer->slot;
 }
 
 /* A write will follow soon: prefetches the cache lines for it. */
-void sl_cipd_produce_early(const struct sl_cipd_producer *producer);
+void sl_cipd_write_prefetch(const struct sl_cipd_segment_writer *producer);
 
 /* Announces that this slot is being written from now on, before the program or the GPU touches it. */
-void sl_cipd_produce_write(struct sl_cipd_producer *producer);
+void sl_cipd_write_announce(struct sl_cipd_segment_writer *producer);
 
 /* Publishes it: stores its time (sl_os_now's clock; 0: none), the flag and the index, and wakes. Returns its index. */
-uint32_t sl_cipd_produce_publish(struct sl_cipd_producer *producer, int64_t time_ns);
+uint32_t sl_cipd_write_publish(struct sl_cipd_segment_writer *producer, int64_t time_ns);
 
 /* The last frame that a reader of Sluice's reported as finished; 0: none. It may be an old one, and may be wrong: rely on it
  * only where readers alone would suffer. */
-uint32_t sl_cipd_produce_finished(const struct sl_cipd_producer *producer);
+uint32_t sl_cipd_write_finished(const struct sl_cipd_segment_writer *producer);
 
 /* A frame is skipped because of the activation barrier: only shows that the writer is alive. */
-void sl_cipd_produce_skip(struct sl_cipd_producer *producer);
+void sl_cipd_write_skip(struct sl_cipd_segment_writer *producer);
 
 /* Ends the session: sets the flag, wakes, clears the handles. Memory may be freed 100 ms later. Does nothing if none runs; and
  * nothing to the segment if another program has begun a session in it since. */
-void sl_cipd_produce_shut(struct sl_cipd_producer *producer);
+void sl_cipd_write_shut(struct sl_cipd_segment_writer *producer);
 
 /* After that, before the memory is freed: tells Sluice's readers, and their streams that have not reached a mark yet. */
-void sl_cipd_produce_free(struct sl_cipd_producer *producer);
+void sl_cipd_write_free(struct sl_cipd_segment_writer *producer);
 
 /* Periodically, at least once a second: restores the name if it was removed. 0: all is well; 1: the name was
  * restored; SLUICE_E_EXISTS with a message: another program has given our name to a segment of its own, or has begun
  * a session in ours, or has published a frame in it, because it was too slow for open to notice that it lives. */
-int sl_cipd_produce_tend(struct sl_cipd_producer *producer);
+int sl_cipd_write_refresh(struct sl_cipd_segment_writer *producer);
 
 /* Shuts if need be, removes the name if it still is ours, and unmaps. The name stays if another program's session is in the
  * segment: one begun since, or the one that was there where none was begun. */
-void sl_cipd_produce_close(struct sl_cipd_producer *producer);
+void sl_cipd_write_close(struct sl_cipd_segment_writer *producer);
 
 #endif

@@ -14,12 +14,12 @@
 #define QUIET (10 * SLUICE_MS)
 
 static struct sl_watch watch; /* this and `first`: guarded by the service lock */
-static struct sl_cipd_watched *first;
+static struct sl_cipd_shm_watch *first;
 
 static void count(void *context, const char *name)
 {
     (void)context;
-    for (struct sl_cipd_watched *watched = first; watched; watched = watched->next)
+    for (struct sl_cipd_shm_watch *watched = first; watched; watched = watched->next)
         if (!name || strcmp(watched->name, name) == 0)
             sl_add(&watched->changes, 1);
 }
@@ -49,7 +49,7 @@ static int begin(void)
     return r;
 }
 
-bool sl_cipd_names_join(struct sl_cipd_watched *watched, const char *name)
+bool sl_cipd_shm_watch_join(struct sl_cipd_shm_watch *watched, const char *name)
 {
     sl_service_lock();
     bool there = first || begin() == 0;
@@ -62,9 +62,9 @@ bool sl_cipd_names_join(struct sl_cipd_watched *watched, const char *name)
     return there;
 }
 
-void sl_cipd_names_leave(struct sl_cipd_watched *watched)
+void sl_cipd_shm_watch_leave(struct sl_cipd_shm_watch *watched)
 {
-    struct sl_cipd_watched **at = &first;
+    struct sl_cipd_shm_watch **at = &first;
 
     sl_service_lock();
     while (*at != watched)

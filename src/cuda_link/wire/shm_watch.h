@@ -11,17 +11,17 @@
 #include "util/atomic.h"
 
 /* One subscriber to changes of a name. */
-struct sl_cipd_watched {
+struct sl_cipd_shm_watch {
     const char *name;
     sl_word changes; /* changes soon after the name was added or removed, perhaps before new memory with this name is
                         filled in */
-    struct sl_cipd_watched *next;
+    struct sl_cipd_shm_watch *next;
 };
 
 /* All subscribers of the process share one watch. False if there can be none: no descriptors are left, or the limit
  * fs.inotify.max_user_instances is reached. Then do not call leave. `name` stays the caller's and must stay valid.
  * Thread: any, without the service lock. */
-bool sl_cipd_names_join(struct sl_cipd_watched *watched, const char *name);
-void sl_cipd_names_leave(struct sl_cipd_watched *watched);
+bool sl_cipd_shm_watch_join(struct sl_cipd_shm_watch *watched, const char *name);
+void sl_cipd_shm_watch_leave(struct sl_cipd_shm_watch *watched);
 
 #endif
