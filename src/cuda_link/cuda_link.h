@@ -135,7 +135,7 @@ struct sl_cipd_writer {
     struct sl_cuda_context *context;
     struct sl_copier copier;
     struct sl_send_cache send_cache;
-    struct sl_cipd_bin *bin;
+    struct sl_cipd_free_queue *free_queue;
 
     struct sl_cipd_pool *pool;
     uint64_t session;

@@ -28,7 +28,7 @@ static int plan_copy(struct sl_cipd_writer *writer, const struct sl_copy_job *jo
     int r = describe_slot(writer, array, &to);
 
     if (r == 0 && (r = sl_array_plan(&to, array, copy)) == 0)
-        sl_sent_remember(&writer->sent, writer->generation, 0, array, job, &to, copy);
+        sl_send_cache_remember(&writer->send_cache, writer->generation, 0, array, job, &to, copy);
     return r;
 }
 
@@ -43,8 +43,8 @@ static int queue_copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, co
         return sl_fail(SLUICE_E_WRONG_DEVICE,
                        "channel 'cipd:%s': the array does not lie on \"%s\", and strict_device allows no other", writer->base.name,
                        writer->device);
-    bool queued = known && sl_sent_again(&writer->sent, array, address, job);
-    bool planned = queued || (known && sl_sent_plan(&writer->sent, array, address, job, &copy));
+    bool queued = known && sl_send_cache_repeat(&writer->send_cache, array, address, job);
+    bool planned = queued || (known && sl_send_cache_plan(&writer->send_cache, array, address, job, &copy));
     if (!planned && (r = plan_copy(writer, job, array, &copy)) != 0)
         return r;
     if ((r = sl_copy_wait_for(job, &slot->last_work)) != 0)
@@ -114,10 +114,10 @@ int sl_cipd_send(struct sluice_writer *base, struct sluice_frame *header, const 
         return r;
     if (!sl_cipd_finished_is_reported(writer) && (r = sl_cipd_keep_finished(writer, writer->wait_ns, 1)) != 0)
         return sl_cipd_count_failure(writer, r);
-    bool known = sl_sent_is_known(&writer->sent, writer->generation, arrays, count);
+    bool known = sl_send_cache_is_known(&writer->send_cache, writer->generation, arrays, count);
     job.needs_fence = ticket && !writer->params.block;
     job.prompt = true;
-    r = known ? sl_sent_begin(&writer->sent, &writer->copier, arrays, stream, &job)
+    r = known ? sl_send_cache_begin(&writer->send_cache, &writer->copier, arrays, stream, &job)
               : begin_new_array(writer, arrays, count, stream, &job);
     if (r != 0)
         return sl_cipd_count_failure(writer, r);

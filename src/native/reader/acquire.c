@@ -93,7 +93,7 @@ static int wait_for_release(struct sl_reader *reader, int64_t deadline)
         if (now < spin_end)
             sl_pause();
         else
-            (void)sl_os_nap(&reader->closing, 0, now + SL_POLL_INTERVAL_NS);
+            (void)sl_os_futex_wait_precise(&reader->closing, 0, now + SL_POLL_INTERVAL_NS);
         sl_release_settle(reader);
         now = sl_os_now();
     }

@@ -30,7 +30,7 @@ struct sl_held {
     uint32_t slot;
     bool on_stream;                /* acquired for work on */
     struct sluice_stream stream;   /* this stream */
-    struct sl_after deferred;      /* its deferred release, with the stream of that */
+    struct sl_deferred deferred;      /* its deferred release, with the stream of that */
     struct sl_reader *reader;      /* for `deferred` */
     uint64_t sequence;
     struct sl_span span; /* from acquire to release */

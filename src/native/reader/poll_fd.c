@@ -60,7 +60,7 @@ static void look(struct sl_watch *watch)
     } else if (found != SL_LEASE_NONE) {
         if (reader->poll.awaited == want)
             sl_completion_estimate_update(&session->estimate, reader->poll.unready_ns - reader->poll.since_ns, now - reader->poll.since_ns);
-        sl_os_note_set(reader->poll.note);
+        sl_os_eventfd_set(reader->poll.note);
     }
 }
 

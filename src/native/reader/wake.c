@@ -7,7 +7,7 @@
 static void ring_bell(sl_word32 *bell)
 {
     sl_add(bell, 1);
-    sl_os_wake(bell, INT32_MAX);
+    sl_os_futex_wake(bell, INT32_MAX);
 }
 
 void sl_wake_sleepers(struct sl_reader *reader)
@@ -22,5 +22,5 @@ void sl_wake_with_news(struct sl_reader *reader)
     sl_store(&reader->attention, 1, seq_cst);
     sl_wake_sleepers(reader);
     if (reader->poll.note >= 0)
-        sl_os_note_set(reader->poll.note);
+        sl_os_eventfd_set(reader->poll.note);
 }

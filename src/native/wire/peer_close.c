@@ -30,7 +30,7 @@ static void notify_reader(struct sl_peer *peer, uint32_t reason)
     if (reason != SL_BYE_CLOSED)
         sl_store(&peer->page->evicted, 1, seq_cst);
     sl_add(&peer->page->bell, 1);
-    sl_os_wake(&peer->page->bell, 1);
+    sl_os_futex_wake(&peer->page->bell, 1);
     (void)sl_os_send(peer->wake.fd, "", 1, NULL, 0);
 }
 

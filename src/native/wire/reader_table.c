@@ -8,7 +8,7 @@
 void sl_reader_table_wake_begin(struct sl_serve *serve)
 {
     sl_add(&serve->freed, 1);
-    sl_os_wake(&serve->freed, INT32_MAX);
+    sl_os_futex_wake(&serve->freed, INT32_MAX);
 }
 
 void sl_reader_table_add(struct sl_peer *peer)

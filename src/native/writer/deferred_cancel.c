@@ -35,10 +35,10 @@ static bool try_again(struct sl_deferred *after)
 int sl_deferred_cancel_begin(struct sl_writer *writer, uint32_t slot, struct sluice_stream stream)
 {
     struct sl_deferred_cancel *deferred = &writer->slots[slot].deferred_cancel;
-    struct sl_stream_place place;
+    struct sl_stream_queue place;
     int r;
 
-    (void)sl_stream_place(stream, &place);
+    (void)sl_stream_queue_of(stream, &place);
     if ((r = sl_stream_hold(stream, &deferred->after.stream)) != 0)
         return r;
     deferred->writer = writer;
@@ -46,7 +46,7 @@ int sl_deferred_cancel_begin(struct sl_writer *writer, uint32_t slot, struct slu
     deferred->after.run = try_again;
     sl_store(&deferred->state, WAITS, relaxed);
     writer->deferred_cancels++;
-    sl_after_begin(&deferred->after);
+    sl_deferred_add(&deferred->after);
     return 0;
 }
 
@@ -54,7 +54,7 @@ static void settle(struct sl_writer *writer, uint32_t slot)
 {
     struct sl_deferred_cancel *deferred = &writer->slots[slot].deferred_cancel;
 
-    sl_after_try(&deferred->after);
+    sl_deferred_run(&deferred->after);
     uint32_t state = sl_load(&deferred->state, acquire);
     if (state == WAITS)
         return;
@@ -98,6 +98,6 @@ bool sl_deferred_cancel_end(struct sl_writer *writer, int64_t timeout_ns)
     bool all = writer->deferred_cancels == 0;
     for (uint32_t s = 0; !all && s < writer->ring.words.ids; s++)
         if (sl_load(&writer->slots[s].deferred_cancel.state, relaxed) != NONE)
-            sl_after_cancel(&writer->slots[s].deferred_cancel.after);
+            sl_deferred_cancel(&writer->slots[s].deferred_cancel.after);
     return all;
 }

@@ -101,14 +101,14 @@ static int take_back(struct sl_writer *writer, struct sluice_frame *frame, struc
     char why[640];
 
     snprintf(why, sizeof why, "%s", sl_last_error());
-    int r = sl_native_cancel(&writer->base, frame, job->touched ? job->stream : SLUICE_ON_CPU);
+    int r = sl_native_cancel(&writer->base, frame, job->uses_slot ? job->stream : SLUICE_ON_CPU);
     bool captures = r == SLUICE_E_CAPTURING && (r = sl_deferred_cancel_begin(writer, frame->slot, job->stream)) == 0;
     if (r != 0)
         sl_log(SLUICE_LOG_WARN, "channel '%s': slot %u stays out of use: %s", writer->base.name, frame->slot,
                sl_last_error());
     if (job->uses_source && !captures)
         (void)sl_copy_finish(job);
-    else if (job->queued && !sl_deferred_cancel_wait(writer, frame->slot, CAPTURE_PATIENCE))
+    else if (job->uses_source && !sl_deferred_cancel_wait(writer, frame->slot, CAPTURE_PATIENCE))
         sl_log(SLUICE_LOG_WARN, "channel '%s': a send failed, and copies that it had queued may still read its arrays: its stream "
                "captures a graph since, and does not tell", writer->base.name);
     return sl_fail_text(result, why);

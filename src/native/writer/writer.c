@@ -130,7 +130,7 @@ static void finish(struct sl_object *object)
         (void)sl_copier_close(&writer->copier, true);
         sl_log(SLUICE_LOG_WARN, "channel '%s': its memory stays until the process ends", writer->base.name);
     } else if (writer->in_flight.pages) {
-        sl_object_put_off(&writer->base.object);
+        sl_object_defer_finish(&writer->base.object);
         sl_background_run(give_back_apart, writer);
         sl_background_await(writer->base.name);
     } else {

@@ -32,7 +32,7 @@ struct sl_writer_memory {
 
 /* A slot whose send failed in a capture: deferred_cancel.c. */
 struct sl_deferred_cancel {
-    struct sl_after after;
+    struct sl_deferred after;
     struct sl_writer *writer;
     sl_word32 state;
 };
