@@ -40,7 +40,7 @@ enum sl_keep {
 };
 
 /* W1 to W6: takes the idle slot published least recently that no reader needs, and marks it. The caller
- * holds the channel lock, so the table stands still. Returns the slot, or -1. `stolen` (may be NULL) is
+ * holds the channel lock, so the table does not change. Returns the slot, or -1. `stolen` (may be NULL) is
  * set when an in-order reader had not read that frame. */
 int sl_ring_take(struct sl_ring *ring, const struct sl_reader_slot *readers, uint32_t count, enum sl_keep keep,
                  bool *stolen);
@@ -51,8 +51,8 @@ int sl_ring_next(const struct sl_ring *ring);
 /* Prefetches its words (-1: none): other cores and the device have written them. */
 void sl_ring_prefetch(const struct sl_ring *ring, int slot, const struct sl_reader_slot *readers, uint32_t count);
 
-/* Is work on this slot still in flight, of its last frame or a cancelled one? Also true for a frame that
- * is lost: nobody knows when its work ends. */
+/* Is work on this slot in flight, of its last frame or a cancelled one? Also true for a frame that is lost: it is unknown when its
+ * work ends. */
 bool sl_ring_is_busy(const struct sl_ring *ring, uint32_t slot);
 
 /* W8 and W9, after `ready` was raised behind the work (W7). */

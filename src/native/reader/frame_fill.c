@@ -92,7 +92,7 @@ static void count_frame(struct sl_reader *reader, const struct sl_held *entry, c
 
 /* If an entry of the same slot still has a queued release, nobody has checked it since. That release is done, or the
  * writer would not have reused the slot. There is at most one, the entry that last had the slot. */
-static struct sl_held *take_entry_for(struct sl_reader *reader, uint32_t slot, const sl_word *lease)
+static struct sl_held *find_entry(struct sl_reader *reader, uint32_t slot, const sl_word *lease)
 {
     struct sl_held *last = &reader->held[reader->entry_of[slot]];
 
@@ -107,7 +107,7 @@ int sl_frame_fill(struct sl_reader *reader, uint32_t slot, uint64_t sequence, st
 {
     struct sl_session *session = reader->session;
     const struct sl_record *record = sl_link_record(session->link, slot);
-    struct sl_held *entry = take_entry_for(reader, slot, &session->link->page.lease[slot]);
+    struct sl_held *entry = find_entry(reader, slot, &session->link->page.lease[slot]);
     struct sl_link_memory *memory;
     int r;
 

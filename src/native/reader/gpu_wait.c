@@ -7,10 +7,10 @@
 #include "util/result.h"
 
 #define CHECK_INTERVAL (5 * SLUICE_MS)
-#define GRACE (SLUICE_S / 4) /* how long a dead writer's GPU may still work (protocol 4.1) */
-#define FIRST_PAUSE (SLUICE_MS / 50)
-#define LAST_PAUSE SLUICE_MS
-#define CLOSE_PATIENCE (2 * SLUICE_S) /* how long the close of a reader waits */
+#define DRIVER_TIMEOUT (SLUICE_S / 4) /* how long a dead writer's GPU may still work (protocol 4.1) */
+#define MIN_PAUSE (SLUICE_MS / 50)
+#define MAX_PAUSE SLUICE_MS
+#define CLOSE_TIMEOUT (2 * SLUICE_S) /* how long the close of a reader waits */
 
 /* A stream that waits for a frame of a reader, or a lost frame that was not reported yet. Guarded by the service lock. */
 static struct gpu_wait {
@@ -20,7 +20,7 @@ static struct gpu_wait {
     uint64_t sequence; /* 0: lost, and already reported */
     int64_t deadline;
     uint32_t slot;
-    uint32_t more; /* lost frames of the session that were merged into this entry */
+    uint32_t merged; /* lost frames of the session that were merged into this entry */
     bool knows_gone; /* the deadline was shortened, as the writer is gone */
 } waits[SL_STREAM_WAITS];
 static uint32_t waiting; /* entries that are not lost: each holds a place of sl_sync_wait_reserve */
@@ -54,9 +54,9 @@ static void remove_wait(struct gpu_wait *wait)
 }
 
 /* How many lost frames must be reported to its reader. */
-static uint32_t count_losses(const struct gpu_wait *wait) { return wait->more + (wait->sequence != 0); }
+static uint32_t count_losses(const struct gpu_wait *wait) { return wait->merged + (wait->sequence != 0); }
 
-static void lose(struct gpu_wait *wait)
+static void lose_frame(struct gpu_wait *wait)
 {
     struct sl_session *session = wait->session;
 
@@ -81,11 +81,11 @@ static void check_wait(struct gpu_wait *wait, int64_t now)
     }
     if (!wait->knows_gone && sl_load(&link->gone, acquire)) {
         wait->knows_gone = true;
-        if (wait->deadline > now + GRACE)
-            wait->deadline = now + GRACE;
+        if (wait->deadline > now + DRIVER_TIMEOUT)
+            wait->deadline = now + DRIVER_TIMEOUT;
     }
     if (now >= wait->deadline || sl_load(&link->words.ready[wait->slot], acquire) == SL_POISON)
-        lose(wait);
+        lose_frame(wait);
 }
 
 static void check_all(int64_t now)
@@ -113,7 +113,7 @@ static bool merge_lost(void)
             struct gpu_wait *second = &waits[j];
             if (!second->reader || !is_lost(second) || second->session != first->session)
                 continue;
-            first->more += count_losses(second);
+            first->merged += count_losses(second);
             sl_stream_wait_merge(first->dependency, second->dependency);
             second->reader = NULL;
             return true;
@@ -146,7 +146,7 @@ static struct gpu_wait *find_free(void)
 }
 
 /* Takes a place of sl_sync_wait_reserve, and has the service thread check the entries. */
-static bool take_place(void)
+static bool reserve_wait(void)
 {
     if (!sl_sync_wait_reserve())
         return false;
@@ -164,7 +164,7 @@ static bool add_wait(struct sl_reader *reader, uint32_t slot, uint64_t sequence,
 
     if (!dependency)
         return false;
-    if (!wait || !take_place()) {
+    if (!wait || !reserve_wait()) {
         sl_stream_wait_remove(dependency);
         return false;
     }
@@ -214,7 +214,7 @@ static void mark_reported(struct gpu_wait *wait)
 /* For its own frame only. */
 static void mark_one_reported(struct gpu_wait *wait)
 {
-    if (wait->more == 0) {
+    if (wait->merged == 0) {
         mark_reported(wait);
     } else {
         sl_add(&wait->reader->unreported, (uint32_t)-1);
@@ -271,7 +271,7 @@ static bool is_waited_for(struct sl_reader *reader, bool give_up)
         if (waits[i].reader != reader || is_lost(&waits[i]))
             continue;
         if (give_up)
-            lose(&waits[i]);
+            lose_frame(&waits[i]);
         else
             any = true;
     }
@@ -281,11 +281,11 @@ static bool is_waited_for(struct sl_reader *reader, bool give_up)
 
 void sl_gpu_wait_drain(struct sl_reader *reader)
 {
-    int64_t deadline = sl_os_deadline(CLOSE_PATIENCE), pause = FIRST_PAUSE;
+    int64_t deadline = sl_os_deadline(CLOSE_TIMEOUT), pause = MIN_PAUSE;
 
     while (sl_load(&sl_stream_waits_used, relaxed) > 0 && is_waited_for(reader, sl_os_now() >= deadline)) {
         sl_os_sleep(pause);
-        pause = pause * 2 < LAST_PAUSE ? pause * 2 : LAST_PAUSE;
+        pause = pause * 2 < MAX_PAUSE ? pause * 2 : MAX_PAUSE;
     }
 }
 

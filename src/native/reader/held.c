@@ -55,7 +55,7 @@ int sl_native_check(struct sluice_reader *base, const struct sluice_frame *frame
 }
 
 /* Was the frame acquired before it was ready, and is it not ready yet? */
-static bool is_coming(const struct sl_held *entry)
+static bool is_in_flight(const struct sl_held *entry)
 {
     return entry->on_stream && !entry->copied &&
            !sl_reached(sl_load(&entry->session->link->words.ready[entry->slot], acquire), entry->sequence);
@@ -71,7 +71,7 @@ int sl_native_reader_view(struct sluice_reader *base, const struct sluice_frame 
     view->geometries = entry->record->arrays;
     view->address = entry->address;
     view->device = entry->session->device;
-    view->behind = is_coming(entry) ? entry->stream : SLUICE_ON_CPU;
+    view->behind = is_in_flight(entry) ? entry->stream : SLUICE_ON_CPU;
     view->read_only = !entry->session->link->writable;
     return 0;
 }

@@ -15,8 +15,8 @@
 #include "native/reader/reader.h"
 #include "util/result.h"
 
-#define PATIENCE (2 * SLUICE_S) /* for one copy */
-#define SPIN (SLUICE_MS / 2)    /* over NVLink a frame takes 0.1 ms: too short for a sleep */
+#define COPY_TIMEOUT (2 * SLUICE_S) /* for one copy */
+#define SPIN_NS (SLUICE_MS / 2)    /* over NVLink a frame takes 0.1 ms: too short for a sleep */
 
 /* Memory for copies; lives until its room and all pins have dropped it. */
 struct copy_memory {
@@ -49,7 +49,7 @@ static const char *hint(const struct sl_reader *reader)
     return others ? ". Another GPU may reach it: name one as the reader's device, such as \"cuda:0\"" : "";
 }
 
-static int identify(const struct sl_reader *reader, const struct sl_session *session, unsigned char uuid[SL_DEVICE_UUID])
+static int identify_device(const struct sl_reader *reader, const struct sl_session *session, unsigned char uuid[SL_DEVICE_UUID])
 {
     int r = sl_device_kind(session->device)->identify(session->device, uuid);
 
@@ -60,7 +60,7 @@ static int identify(const struct sl_reader *reader, const struct sl_session *ses
 }
 
 /* The driver's reason against mapping, with a remedy that depends on the GPUs that this process sees. */
-static int refuse(const struct sl_reader *reader, int result)
+static int refuse_mapping(const struct sl_reader *reader, int result)
 {
     return sl_fail(result, "channel '%s': %s. Use the channel's own GPU (leave the reader's device out), or let frames be copied "
                    "(the reader's option staged)",
@@ -73,7 +73,7 @@ int sl_peer_copy_choose(const struct sl_reader *reader, struct sl_session *sessi
     const struct sl_page *page = &session->link->page;
     enum sl_path path = SL_PATH_MAPPED;
     uint64_t gpu[2] = { 0 };
-    int r = identify(reader, session, (unsigned char *)gpu);
+    int r = identify_device(reader, session, (unsigned char *)gpu);
 
     if (r != 0)
         return r;
@@ -83,7 +83,7 @@ int sl_peer_copy_choose(const struct sl_reader *reader, struct sl_session *sessi
     if (session->remote) {
         r = memory->reach(session->device, session->owner);
         if (r == SLUICE_E_UNSUPPORTED && !reader->params.staged)
-            return refuse(reader, r);
+            return refuse_mapping(reader, r);
         if (r < 0 && r != SLUICE_E_UNSUPPORTED)
             return r;
         session->peer_mapped = r >= 0;
@@ -155,7 +155,7 @@ static void free_memory(struct sl_mem_shared *shared)
     free(memory);
 }
 
-static void leave_memory(struct sl_copy_buffer *buffer)
+static void drop_memory(struct sl_copy_buffer *buffer)
 {
     if (buffer->memory)
         sl_mem_drop(&buffer->memory->shared);
@@ -165,7 +165,7 @@ static void leave_memory(struct sl_copy_buffer *buffer)
 void sl_peer_copy_free_buffers(struct sl_reader *reader)
 {
     for (uint32_t i = 0; reader->copy_buffers && i < reader->params.hold; i++)
-        leave_memory(&reader->copy_buffers[i]);
+        drop_memory(&reader->copy_buffers[i]);
     free(reader->copy_buffers);
     reader->copy_buffers = NULL;
 }
@@ -193,7 +193,7 @@ static int make_buffer(struct sl_reader *reader, const struct sl_held *entry)
     struct sl_copy_buffer *buffer = buffer_of(reader, entry);
     if (fits(buffer, ops, bytes))
         return 0;
-    leave_memory(buffer);
+    drop_memory(buffer);
     if (!(memory = calloc(1, sizeof *memory)))
         return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for copies of frames", reader->base.name);
     memory->shared = (struct sl_mem_shared){ .users = 1, .in_background = true, .end = free_memory };
@@ -230,14 +230,14 @@ struct sl_mem_shared *sl_peer_copy_pin(const struct sl_reader *reader, const str
 }
 
 /* The end of a copy wakes nobody. A reader that does not spin sleeps until it is due: copies take about the same time each. */
-static int wait_for(struct sl_reader *reader, struct sl_memory *object)
+static int wait_for_copy(struct sl_reader *reader, struct sl_memory *object)
 {
-    int64_t began = sl_os_now(), now = began, unready = 0, spin_until = began + (reader->params.spin_ns < 0 ? 0 : SPIN);
+    int64_t began = sl_os_now(), now = began, unready = 0, spin_until = began + (reader->params.spin_ns < 0 ? 0 : SPIN_NS);
     bool watched = false;
     int r;
 
     /* The time is from before the look: this thread may have been suspended since the last one. */
-    while ((r = object->ops->copy_look(object)) == SLUICE_NOT_READY && now - began < PATIENCE) {
+    while ((r = object->ops->copy_look(object)) == SLUICE_NOT_READY && now - began < COPY_TIMEOUT) {
         unready = now - began;
         if (now < spin_until) {
             sl_pause();
@@ -257,14 +257,14 @@ static int wait_for(struct sl_reader *reader, struct sl_memory *object)
 }
 
 /* The copy goes on: until it ends, the slot's memory and the room are in use, even if the slot is reused. */
-static int lose(struct sl_reader *reader, struct sl_held *entry)
+static int report_late_copy(struct sl_reader *reader, struct sl_held *entry)
 {
     entry->session->lease.given_up = entry->sequence;
     sl_add(&reader->counts.lost, 1);
     sl_store(&entry->token, SL_HELD_QUEUED, release);
     return sl_fail(SLUICE_E_LOST, "channel '%s': frame %llu was not copied to %s within %d s: its GPU, or the link between them, "
                    "does not get to it",
-                   reader->base.name, (unsigned long long)entry->sequence, entry->session->device, (int)(PATIENCE / SLUICE_S));
+                   reader->base.name, (unsigned long long)entry->sequence, entry->session->device, (int)(COPY_TIMEOUT / SLUICE_S));
 }
 
 /* Copies the header and metadata, which the writer may change once the lease has ended. */
@@ -292,10 +292,10 @@ int sl_peer_copy_frame(struct sl_reader *reader, struct sl_held *entry)
         entry->address = to->address;
         r = to->ops->copy_begin(to, from, offset, entry->memory->format.slot_bytes);
         if (r == 0)
-            r = wait_for(reader, to);
+            r = wait_for_copy(reader, to);
     }
     if (r == SLUICE_NOT_READY)
-        return lose(reader, entry);
+        return report_late_copy(reader, entry);
     sl_after_reads(); /* of the header, and the GPU's */
     if (r == 0 && sl_load(link->page.evicted, seq_cst) != 0)
         r = sl_fail(SLUICE_AGAIN, "channel '%s': the writer is evicting this reader", reader->base.name);

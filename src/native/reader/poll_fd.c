@@ -11,17 +11,17 @@
 
 #include "util/result.h"
 
-/* ---- where commit does not say that a frame is ready: the service thread looks (protocol 3.8) ---- */
+/* ---- frames in flight on a GPU: the service thread polls them (protocol 3.8) ---- */
 
 #define READER_OF(member) ((struct sl_reader *)((char *)(member) - offsetof(struct sl_reader, poll.watch)))
 
-#define SHORT (SL_POLL_WATCH_NS / 2) /* for a frame that is due: this thread must not spin, and its timers are exact */
-#define SHORT_LOOKS 2
-#define REST_LOOK SLUICE_MS /* between looks at what a dead writer's device still works on */
-#define FIRST_ROOM (SLUICE_MS / 20) /* between looks whether there is room, the longer the longer there was none */
-#define LAST_ROOM SLUICE_MS
+#define QUICK_CHECK_NS (SL_POLL_WATCH_NS / 2) /* around the expected completion: this thread must not spin, and its timers are exact */
+#define MAX_QUICK_CHECKS 2
+#define REST_POLL_INTERVAL SLUICE_MS /* while a dead writer's device still works */
+#define MIN_ROOM_INTERVAL (SLUICE_MS / 20) /* between checks whether there is room; it grows with the time that there was none */
+#define MAX_ROOM_INTERVAL SLUICE_MS
 
-static int64_t look_again_at(struct sl_reader *reader, uint64_t want, int64_t now)
+static int64_t next_check(struct sl_reader *reader, uint64_t want, int64_t now)
 {
     struct sl_session *session = reader->session;
 
@@ -31,22 +31,22 @@ static int64_t look_again_at(struct sl_reader *reader, uint64_t want, int64_t no
         reader->poll.quick_checks = 0;
     }
     reader->poll.unready_ns = now;
-    struct sl_poll_step step = sl_completion_estimate_next(&session->estimate, now, reader->poll.since_ns, reader->poll.quick_checks == SHORT_LOOKS);
+    struct sl_poll_step step = sl_completion_estimate_next(&session->estimate, now, reader->poll.since_ns, reader->poll.quick_checks == MAX_QUICK_CHECKS);
     if (!step.watch)
         return step.until;
     reader->poll.quick_checks++;
-    return now + SHORT;
+    return now + QUICK_CHECK_NS;
 }
 
 /* On the service thread, under its lock; the session stays alive while its watch is added. */
-static void look(struct sl_watch *watch)
+static void check_frame(struct sl_watch *watch)
 {
     struct sl_reader *reader = READER_OF(watch);
     struct sl_session *session = reader->session;
     uint64_t want = sl_load(&reader->poll.want, acquire);
     int64_t now = sl_os_now();
 
-    if (sl_exchange(&reader->poll.check_room, 0)) { /* only acquire may look at the words of releases */
+    if (sl_exchange(&reader->poll.check_room, 0)) { /* only acquire may check releases */
         sl_os_eventfd_set(reader->poll.note);
         return;
     }
@@ -56,7 +56,7 @@ static void look(struct sl_watch *watch)
         found = sl_lease_look(&session->link->words, reader->params.mode, want);
     }
     if (found == SL_LEASE_SOON) {
-        sl_service_set_deadline(watch, look_again_at(reader, want, now));
+        sl_service_set_deadline(watch, next_check(reader, want, now));
     } else if (found != SL_LEASE_NONE) {
         if (reader->poll.awaited == want)
             sl_completion_estimate_update(&session->estimate, reader->poll.unready_ns - reader->poll.since_ns, now - reader->poll.since_ns);
@@ -64,8 +64,8 @@ static void look(struct sl_watch *watch)
     }
 }
 
-/* Of a dead writer, whose hang-up was told. */
-static void look_at_rest(struct sl_watch *watch)
+/* The frames that a dead writer left in flight. */
+static void check_rest(struct sl_watch *watch)
 {
     struct sl_reader *reader = READER_OF(watch);
     int found = sl_lease_look(&reader->session->link->words, reader->params.mode, sl_load(&reader->poll.want, acquire));
@@ -74,19 +74,19 @@ static void look_at_rest(struct sl_watch *watch)
     if (now >= reader->poll.rest_until_ns || (found != SL_LEASE_NONE && found != SL_LEASE_SOON))
         sl_os_eventfd_set(reader->poll.note);
     else
-        sl_service_set_deadline(watch, now + REST_LOOK);
+        sl_service_set_deadline(watch, now + REST_POLL_INTERVAL);
 }
 
-static void committed(struct sl_watch *watch, bool readable, bool hung_up)
+static void commit_ready(struct sl_watch *watch, bool readable, bool hung_up)
 {
     (void)hung_up;
     if (readable && sl_os_drain(watch->fd))
-        look(watch);
+        check_frame(watch);
 }
 
 /* ---- the descriptor ---- */
 
-static void settle_session(struct sl_reader *reader, struct sl_session *session)
+static void arm_session(struct sl_reader *reader, struct sl_session *session)
 {
     uint64_t want = sl_lease_want(&session->lease);
 
@@ -95,7 +95,7 @@ static void settle_session(struct sl_reader *reader, struct sl_session *session)
         sl_store(session->link->page.want_fd, want, seq_cst);
         if (sl_lease_look(&session->link->words, reader->params.mode, want) == SL_LEASE_SOON) {
             sl_service_lock();
-            look(&reader->poll.watch);
+            check_frame(&reader->poll.watch);
             sl_service_unlock();
         }
         return;
@@ -105,8 +105,8 @@ static void settle_session(struct sl_reader *reader, struct sl_session *session)
     sl_store(session->link->page.want_fd, want, seq_cst);
 }
 
-/* Its socket would stay readable. What is left of a writer that died comes without a commit, or never. Under the service lock. */
-static void settle_gone(struct sl_reader *reader, struct sl_session *session)
+/* The socket of a writer that ended would stay readable. Its last frames complete without a commit, or never. Under the service lock. */
+static void arm_ended_session(struct sl_reader *reader, struct sl_session *session)
 {
     int64_t now = sl_os_now();
 
@@ -116,13 +116,13 @@ static void settle_gone(struct sl_reader *reader, struct sl_session *session)
     if (reader->poll.rest_until_ns == 0 || sl_lease_look(&session->link->words, reader->params.mode, want) != SL_LEASE_SOON)
         return;
     sl_store(&reader->poll.want, want, release);
-    reader->poll.watch = (struct sl_watch){ .fd = -1, .timer = look_at_rest, .deadline = now + REST_LOOK };
+    reader->poll.watch = (struct sl_watch){ .fd = -1, .timer = check_rest, .deadline = now + REST_POLL_INTERVAL };
     if (sl_service_add(&reader->poll.watch) != 0)
         sl_log(SLUICE_LOG_ERROR, "channel '%s': its descriptor will not wake: %s", reader->base.name, sl_last_error());
 }
 
-/* All frames that it may hold have a queued release, so acquire can take none, however many are ready. True if who polls is woken
- * later, to look again. */
+/* All frames that it may hold have a queued release, so acquire can take none, however many are ready. True if the
+ * program is woken later, to check again. */
 static bool waits_for_room(struct sl_reader *reader, const struct sl_session *session)
 {
     if (!session->pages || sl_held_find_free(reader) || !sl_release_queued(reader)) {
@@ -135,7 +135,7 @@ static bool waits_for_room(struct sl_reader *reader, const struct sl_session *se
     int64_t pause = (now - reader->poll.full_since_ns) / 4;
     sl_service_lock();
     sl_store(&reader->poll.check_room, 1, relaxed);
-    sl_service_set_deadline(&reader->poll.watch, now + (pause < FIRST_ROOM ? FIRST_ROOM : pause < LAST_ROOM ? pause : LAST_ROOM));
+    sl_service_set_deadline(&reader->poll.watch, now + (pause < MIN_ROOM_INTERVAL ? MIN_ROOM_INTERVAL : pause < MAX_ROOM_INTERVAL ? pause : MAX_ROOM_INTERVAL));
     sl_service_unlock();
     return true;
 }
@@ -148,10 +148,10 @@ void sl_poll_fd_update(struct sl_reader *reader)
     sl_store(&reader->poll.check_room, 0, relaxed);
     if (session && sl_load(&session->link->gone, acquire)) {
         sl_service_lock();
-        settle_gone(reader, session);
+        arm_ended_session(reader, session);
         sl_service_unlock();
     } else if (session) {
-        settle_session(reader, session);
+        arm_session(reader, session);
         if (waits_for_room(reader, session))
             return;
     }
@@ -167,7 +167,7 @@ void sl_poll_fd_add(struct sl_reader *reader, struct sl_session *session)
     if (reader->poll.epoll < 0)
         return;
     if (session->pages) {
-        reader->poll.watch = (struct sl_watch){ .fd = session->link->wake_fd, .ready = committed, .timer = look };
+        reader->poll.watch = (struct sl_watch){ .fd = session->link->wake_fd, .ready = commit_ready, .timer = check_frame };
         r = sl_service_add(&reader->poll.watch);
     } else {
         r = sl_os_epoll_add(reader->poll.epoll, session->link->wake_fd);

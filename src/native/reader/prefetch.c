@@ -5,7 +5,7 @@
  */
 #include "native/reader/acquire.h"
 
-static void fetch(const struct sl_session *session, uint32_t slot)
+static void prefetch_slot(const struct sl_session *session, uint32_t slot)
 {
     const struct sl_words *words = &session->lease.words;
     const char *record = (const char *)sl_link_record(session->link, slot);
@@ -20,7 +20,7 @@ static void fetch(const struct sl_session *session, uint32_t slot)
 void sl_prefetch_expected(const struct sl_session *session)
 {
     __builtin_prefetch((const void *)session->lease.words.head);
-    fetch(session, session->next_slot[session->last_slot]);
+    prefetch_slot(session, session->next_slot[session->last_slot]);
     if (session->lease.mode == SLUICE_IN_ORDER)
         sl_fetch_to_store(session->lease.page.cursor);
 }
@@ -31,10 +31,10 @@ void sl_prefetch_newest(const struct sl_session *session)
     uint32_t slot = sl_head_slot(sl_load(words->head, relaxed));
 
     if (slot < words->ids)
-        fetch(session, slot);
+        prefetch_slot(session, slot);
 }
 
-#define WATCH 128 /* polls in one call: with more, other events would be noticed late; with fewer, calling it would be most of the cost */
+#define POLLS_PER_CALL 128 /* polls in one call: with more, other events would be noticed late; with fewer, calling it would be most of the cost */
 
 bool sl_prefetch_watch_newest(const struct sl_session *session)
 {
@@ -42,7 +42,7 @@ bool sl_prefetch_watch_newest(const struct sl_session *session)
     uint64_t head = sl_load(words->head, relaxed);
     uint32_t slot = sl_head_slot(head);
 
-    for (int i = 0; slot < words->ids && i < WATCH; i++)
+    for (int i = 0; slot < words->ids && i < POLLS_PER_CALL; i++)
         if (sl_reached(sl_load(&words->ready[slot], acquire), sl_head_sequence(head)))
             return true;
     return false;

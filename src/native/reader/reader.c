@@ -15,7 +15,7 @@
 
 #define DEFAULT_SPIN (SLUICE_MS / 100)
 #define DEFAULT_AHEAD (2 * SLUICE_S)
-#define FIRST_ATTEMPT SLUICE_S /* even SLUICE_LATER waits for the first answer, if there is a writer */
+#define FIRST_ANSWER_TIMEOUT SLUICE_S /* even SLUICE_LATER waits for the first answer, if there is a writer */
 
 static int complete_params(struct sluice_reader_params *params)
 {
@@ -64,7 +64,7 @@ static void outlast_captures(void *argument)
 
 /* Releases are deferred while a stream captures, and this thread may be the one that will end the capture, so it must
  * not wait here. True if the end of the reader is deferred, too. */
-static bool put_off(struct sl_reader *reader)
+static bool defer_end(struct sl_reader *reader)
 {
     sl_release_settle(reader);
     if (!sl_release_deferred(reader))
@@ -73,8 +73,8 @@ static bool put_off(struct sl_reader *reader)
     if (sl_os_start_thread(outlast_captures, reader) == 0)
         return true;
     sl_log(SLUICE_LOG_WARN,
-           "channel '%s': closed while a capture holds a release back, and nobody can outlast that: its frame stays held "
-           "until the process ends: %s",
+           "channel '%s': closed while a graph capture defers a release, and no thread could be started to wait for its end: its frame stays "
+           "held until the process ends: %s",
            reader->base.name, sl_last_error());
     return true;
 }
@@ -84,7 +84,7 @@ static void finish(struct sl_object *object)
 {
     struct sl_reader *reader = (struct sl_reader *)object;
 
-    if (put_off(reader))
+    if (defer_end(reader))
         return;
     sl_gpu_wait_drain(reader);
     /* While a release is queued, we still hold the slot, and the page is in use (protocol 1.2). */
@@ -128,7 +128,7 @@ static bool has_format(const struct sl_reader *reader)
 
 /* The result of the attempts to connect so far: 0 if there is none, or an answer is pending; else the last failure,
  * with its message. */
-static int attempts_said(struct sl_reader *reader, int64_t *answer_by)
+static int check_attempts(struct sl_reader *reader, int64_t *answer_by)
 {
     char text[sizeof reader->join->text];
     int result;
@@ -143,7 +143,7 @@ static int attempts_said(struct sl_reader *reader, int64_t *answer_by)
 
 /* Ends the attempts, unless one has reached a writer meanwhile, for which we may already be a reader that it
  * sends frames to. */
-static bool give_up(struct sl_reader *reader, int64_t now)
+static bool stop_joining(struct sl_reader *reader, int64_t now)
 {
     sl_service_lock();
     bool over = reader->join->answer_by <= now;
@@ -159,10 +159,10 @@ static int wait_for_writer(struct sl_reader *reader)
 {
     bool later = reader->params.open_timeout_ns == SLUICE_LATER;
     int64_t patience = later ? 0 : reader->params.open_timeout_ns;
-    int64_t absent_until = sl_os_deadline(patience), answer_until = sl_os_deadline(FIRST_ATTEMPT);
+    int64_t absent_until = sl_os_deadline(patience), answer_until = sl_os_deadline(FIRST_ANSWER_TIMEOUT);
 
     for (;;) {
-        uint32_t rung = sl_load(&reader->bell, acquire);
+        uint32_t bell_count = sl_load(&reader->bell, acquire);
         sl_session_handle_news(reader);
         int r = is_linked(reader) ? 0 : sl_session_switch(reader);
         if (r < 0)
@@ -170,7 +170,7 @@ static int wait_for_writer(struct sl_reader *reader)
         if (has_format(reader))
             return 0;
         int64_t now = sl_os_now(), until = absent_until, answer_by;
-        r = attempts_said(reader, &answer_by);
+        r = check_attempts(reader, &answer_by);
         bool absent = r == SLUICE_E_NOT_FOUND || r == SLUICE_TIMEOUT || r == SLUICE_AGAIN;
         if (r != 0 && !absent)
             return r;
@@ -181,10 +181,10 @@ static int wait_for_writer(struct sl_reader *reader)
         if (answer > until)
             until = answer;
         if (now < until) {
-            (void)sl_os_futex_wait(&reader->bell, rung, until);
+            (void)sl_os_futex_wait(&reader->bell, bell_count, until);
         } else if (later) {
             return 0;
-        } else if (give_up(reader, now)) {
+        } else if (stop_joining(reader, now)) {
             if (r == 0)
                 return sl_fail(SLUICE_TIMEOUT, "the writer of channel '%s' does not answer: is it stopped?", reader->base.name);
             return r == SLUICE_AGAIN ? SLUICE_TIMEOUT : r;

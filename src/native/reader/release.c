@@ -10,11 +10,11 @@
 #include "util/hooks.h"
 #include "util/result.h"
 
-#define DRAIN_PATIENCE (2 * SLUICE_S) /* how long close waits for queued releases */
-#define LATE (20 * SLUICE_MS) /* a release so late that the driver is queried about it */
-#define OFTEN (5 * SLUICE_MS) /* between checks of held frames, if there is room for others */
-#define FIRST_LOOK (SLUICE_MS / 20)
-#define LAST_LOOK SLUICE_MS
+#define DRAIN_TIMEOUT (2 * SLUICE_S) /* how long close waits for queued releases */
+#define LATE_NS (20 * SLUICE_MS) /* a release so late that the driver is queried about it */
+#define SETTLE_INTERVAL (5 * SLUICE_MS) /* between checks of held frames, if there is room for others */
+#define MIN_POLL_INTERVAL (SLUICE_MS / 20)
+#define MAX_POLL_INTERVAL SLUICE_MS
 
 /* The functions below return the next token of an entry whose frame is released. It is stored last: from then on its memory,
  * and an old session, may be freed. */
@@ -41,7 +41,7 @@ static uint64_t end_now(const struct sl_held *entry)
 }
 
 /* After a failure to queue the write of the word that ends it. */
-static uint64_t not_queued(struct sl_reader *reader, const struct sl_held *entry)
+static uint64_t handle_failed_signal(struct sl_reader *reader, const struct sl_held *entry)
 {
     const struct sl_session *session = entry->session;
 
@@ -53,7 +53,7 @@ static uint64_t not_queued(struct sl_reader *reader, const struct sl_held *entry
 
 /* A deferred release; it has a reference to its stream. If the stream accepts no work any more, there is no order left to
  * keep. */
-static bool try_again(struct sl_deferred *deferred)
+static bool retry_deferred(struct sl_deferred *deferred)
 {
     struct sl_held *entry = (struct sl_held *)((char *)deferred - offsetof(struct sl_held, deferred));
     const struct sl_session *session = entry->session;
@@ -63,7 +63,7 @@ static bool try_again(struct sl_deferred *deferred)
 
     if (r == SLUICE_E_CAPTURING || r == SLUICE_E_NO_MEMORY)
         return false;
-    if (r != 0 && (next = not_queued(entry->reader, entry)) == SL_HELD_ENDING)
+    if (r != 0 && (next = handle_failed_signal(entry->reader, entry)) == SL_HELD_ENDING)
         next = end_now(entry);
     sl_store(&entry->token, next, release);
     return true;
@@ -72,21 +72,21 @@ static bool try_again(struct sl_deferred *deferred)
 /* Defers it until the capture has ended. The stream must live until then, and until its work is done. */
 static uint64_t defer(struct sl_reader *reader, struct sl_held *entry, struct sluice_stream stream, int *result)
 {
-    struct sl_stream_queue place;
+    struct sl_stream_queue queue;
 
-    (void)sl_stream_queue_of(stream, &place);
+    (void)sl_stream_queue_of(stream, &queue);
     *result = sl_stream_hold(stream, &entry->deferred.stream);
     if (*result != 0)
         return SL_HELD_ENDING;
     entry->reader = reader;
-    entry->deferred.thread = place.thread;
-    entry->deferred.run = try_again;
+    entry->deferred.thread = queue.thread;
+    entry->deferred.run = retry_deferred;
     return SL_HELD_DEFERRED;
 }
 
 /* Ends it after the work on `stream`, by one queued write (R6); deferred while a capture prevents that (protocol
  * 3.14). SL_HELD_ENDING if that fails, with the failure in *result. */
-static uint64_t end_behind(struct sl_reader *reader, struct sl_held *entry, struct sluice_stream stream,
+static uint64_t end_on_stream(struct sl_reader *reader, struct sl_held *entry, struct sluice_stream stream,
                            int *result)
 {
     const struct sl_session *session = entry->session;
@@ -97,7 +97,7 @@ static uint64_t end_behind(struct sl_reader *reader, struct sl_held *entry, stru
     SL_KILL_POINT("after_release");
     if (*result == 0)
         return SL_HELD_QUEUED;
-    return *result == SLUICE_E_CAPTURING ? defer(reader, entry, stream, result) : not_queued(reader, entry);
+    return *result == SLUICE_E_CAPTURING ? defer(reader, entry, stream, result) : handle_failed_signal(reader, entry);
 }
 
 /* Is the work that uses the frame still running? If a kernel crashed, a queued release never runs, and
@@ -110,7 +110,7 @@ static int check_work(struct sl_reader *reader, const struct sl_held *entry, int
         *now = sl_os_now();
     uint64_t taken = sl_load(&link->page.lease_ns[entry->slot], relaxed) - (uint64_t)link->clock_offset_ns;
 
-    if (*now - reader->probed_ns < LATE || (int64_t)((uint64_t)*now - taken) < LATE)
+    if (*now - reader->probed_ns < LATE_NS || (int64_t)((uint64_t)*now - taken) < LATE_NS)
         return session->sync->alive(session->pages);
     reader->probed_ns = *now;
     return session->sync->probe(session->pages);
@@ -150,14 +150,14 @@ void sl_release_settle_if_due(struct sl_reader *reader)
 {
     if (!reader->old && !sl_load(&reader->may_be_deferred, relaxed) && sl_held_find_free(reader)) {
         int64_t now = sl_os_now_coarse();
-        if (now - reader->settled_ns < OFTEN)
+        if (now - reader->settled_ns < SETTLE_INTERVAL)
             return;
         reader->settled_ns = now;
     }
     sl_release_settle(reader);
 }
 
-static bool any(const struct sl_reader *reader, uint64_t token)
+static bool has_token(const struct sl_reader *reader, uint64_t token)
 {
     for (uint32_t i = 0; i < reader->params.hold; i++)
         if (sl_load(&reader->held[i].token, acquire) == token)
@@ -167,27 +167,27 @@ static bool any(const struct sl_reader *reader, uint64_t token)
 
 bool sl_release_queued(const struct sl_reader *reader)
 {
-    return any(reader, SL_HELD_QUEUED) || any(reader, SL_HELD_DEFERRED);
+    return has_token(reader, SL_HELD_QUEUED) || has_token(reader, SL_HELD_DEFERRED);
 }
 
 bool sl_release_deferred(const struct sl_reader *reader)
 {
-    return any(reader, SL_HELD_DEFERRED);
+    return has_token(reader, SL_HELD_DEFERRED);
 }
 
 bool sl_release_drain(struct sl_reader *reader)
 {
-    int64_t deadline = sl_os_deadline(DRAIN_PATIENCE), look = FIRST_LOOK;
+    int64_t deadline = sl_os_deadline(DRAIN_TIMEOUT), interval = MIN_POLL_INTERVAL;
 
     for (;;) {
-        int64_t now = sl_os_now(); /* before the look: this thread may be suspended after it */
+        int64_t now = sl_os_now(); /* read first: this thread may be suspended after the check */
         sl_release_settle(reader);
         if (!sl_release_queued(reader))
             return true;
         if (now >= deadline)
             return false;
-        sl_os_sleep(look);
-        look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
+        sl_os_sleep(interval);
+        interval = interval * 2 < MAX_POLL_INTERVAL ? interval * 2 : MAX_POLL_INTERVAL;
     }
 }
 
@@ -222,7 +222,7 @@ int sl_native_release(struct sluice_reader *base, struct sluice_frame *frame, st
         return sl_fail(SLUICE_E_STALE, "channel '%s': this frame was released already", reader->base.name);
 
     const struct sl_link *link = entry->session->link;
-    next = entry->session->pages && stream.id != SLUICE_ON_CPU.id ? end_behind(reader, entry, stream, &r)
+    next = entry->session->pages && stream.id != SLUICE_ON_CPU.id ? end_on_stream(reader, entry, stream, &r)
                                                                   : end_now(entry);
     if (next == SL_HELD_ENDING) { /* it is held as before */
         sl_store(&entry->token, token, release);

@@ -15,7 +15,7 @@
 /* ---- on the service thread, under its lock ---- */
 
 /* For a reader that takes no more frames: marks all as read. */
-static void read_all(struct sl_link *link)
+static void mark_all_read(struct sl_link *link)
 {
     if (link)
         sl_store(link->page.cursor, SL_LAST_SEQUENCE + 1, release);
@@ -25,10 +25,10 @@ void sl_session_stop(struct sl_reader *reader)
 {
     sl_store(&reader->closing, 1, seq_cst);
     sl_service_lock();
-    read_all(reader->next.link);
-    read_all(reader->next.opening);
-    read_all(reader->next.session ? reader->next.session->link : NULL);
-    read_all(reader->session ? reader->session->link : NULL);
+    mark_all_read(reader->next.link);
+    mark_all_read(reader->next.opening);
+    mark_all_read(reader->next.session ? reader->next.session->link : NULL);
+    mark_all_read(reader->session ? reader->session->link : NULL);
     sl_wake_with_news(reader);
     sl_service_unlock();
 }
@@ -38,7 +38,7 @@ void sl_session_linked(void *context, struct sl_link *link)
     struct sl_reader *reader = context;
 
     if (sl_load(&reader->closing, acquire))
-        read_all(link);
+        mark_all_read(link);
 
     /* The previous link, if it was not used yet. */
     if (reader->next.link)
@@ -85,7 +85,7 @@ static void continue_session(struct sl_session *session, const struct sl_session
 }
 
 /* No session could be made from the link: keeps it for the next attempt. */
-static void put_back(struct sl_reader *reader, struct sl_link *link)
+static void return_link(struct sl_reader *reader, struct sl_link *link)
 {
     sl_service_lock();
     if (reader->next.link)
@@ -96,7 +96,7 @@ static void put_back(struct sl_reader *reader, struct sl_link *link)
 }
 
 /* Counts and gives up the frames that the session's writer left unfinished. */
-static uint32_t lose_rest(const struct sl_reader *reader, struct sl_session *session)
+static uint32_t lose_unfinished(const struct sl_reader *reader, struct sl_session *session)
 {
     uint32_t lost = session->lease.over ? 0 : sl_lease_unfinished(&session->lease.words, sl_lease_want(&session->lease));
 
@@ -108,7 +108,7 @@ static uint32_t lose_rest(const struct sl_reader *reader, struct sl_session *ses
 }
 
 /* The next session, prepared; by this thread while the reader is being opened, or if the other thread failed. */
-static int take_next(struct sl_reader *reader, struct sl_session **session)
+static int take_next_session(struct sl_reader *reader, struct sl_session **session)
 {
     struct sl_link *link = NULL;
 
@@ -126,14 +126,14 @@ static int take_next(struct sl_reader *reader, struct sl_session **session)
         return SLUICE_NO_WRITER;
     int r = sl_session_open(reader, link, session);
     if (r != 0)
-        put_back(reader, link);
+        return_link(reader, link);
     return r;
 }
 
 int sl_session_switch(struct sl_reader *reader)
 {
     struct sl_session *session, *old = reader->session;
-    int r = take_next(reader, &session);
+    int r = take_next_session(reader, &session);
 
     if (r != 0)
         return r;
@@ -153,7 +153,7 @@ int sl_session_switch(struct sl_reader *reader)
     sl_service_unlock();
     sl_add(&reader->counts.sessions, 1);
     if (old && old->pages && old->link->session != session->link->session)
-        sl_add(&reader->counts.lost, lose_rest(reader, old));
+        sl_add(&reader->counts.lost, lose_unfinished(reader, old));
     sl_session_end_idle(reader);
     return 0;
 }
@@ -184,7 +184,7 @@ bool sl_session_give_up(struct sl_reader *reader)
         session->gone_ns = now;
     if (now < sl_wait_rests_until(session, now))
         return false;
-    uint32_t lost = lose_rest(reader, session);
+    uint32_t lost = lose_unfinished(reader, session);
     sl_add(&reader->counts.lost, lost);
     return lost > 0;
 }

@@ -11,7 +11,7 @@
 #include "util/result.h"
 
 /* Chooses the device on which frames of this link are used, and registers the page of words with it. */
-static int equip(const struct sl_reader *reader, struct sl_session *session)
+static int attach_device(const struct sl_reader *reader, struct sl_session *session)
 {
     struct sl_link *link = session->link;
     const char *kind = sl_mem_of_kind(link->memory_kind)->name;
@@ -57,7 +57,7 @@ int sl_session_open(const struct sl_reader *reader, struct sl_link *link, struct
         .mode = reader->params.mode,
         .every = reader->params.every,
     };
-    if ((r = equip(reader, session)) != 0)
+    if ((r = attach_device(reader, session)) != 0)
         free(session);
     else
         *out = session;
@@ -67,7 +67,7 @@ int sl_session_open(const struct sl_reader *reader, struct sl_link *link, struct
 /* ---- the thread ---- */
 
 /* The newest link; NULL: there is nothing to do, and the thread ends. */
-static struct sl_link *take(struct sl_reader *reader)
+static struct sl_link *take_link(struct sl_reader *reader)
 {
     sl_service_lock();
     struct sl_link *link = sl_load(&reader->closing, relaxed) || reader->next.failed ? NULL : reader->next.link;
@@ -83,7 +83,7 @@ static struct sl_link *take(struct sl_reader *reader)
 }
 
 /* A link is `unfit` if no session can be made from it: acquire tries again, and reports why. */
-static void give(struct sl_reader *reader, struct sl_link *link, struct sl_session *session)
+static void hand_over(struct sl_reader *reader, struct sl_link *link, struct sl_session *session)
 {
     sl_service_lock();
     struct sl_session *unused = session ? reader->next.session : NULL;
@@ -101,14 +101,14 @@ static void give(struct sl_reader *reader, struct sl_link *link, struct sl_sessi
     sl_session_end(unused);
 }
 
-static void prepare(void *argument)
+static void open_sessions(void *argument)
 {
     struct sl_reader *reader = argument;
     struct sl_session *session;
     struct sl_link *link;
 
-    while ((link = take(reader)) != NULL)
-        give(reader, link, sl_session_open(reader, link, &session) == 0 ? session : NULL);
+    while ((link = take_link(reader)) != NULL)
+        hand_over(reader, link, sl_session_open(reader, link, &session) == 0 ? session : NULL);
     sl_object_drop(&reader->base.object);
 }
 
@@ -120,7 +120,7 @@ bool sl_session_open_begin(struct sl_reader *reader)
     if (reader->next.thread_runs)
         return true;
     sl_add(&reader->base.object.uses, 1); /* its handle is valid: close sets `closing` under this lock before it ends the handle */
-    reader->next.thread_runs = sl_background_start(prepare, reader);
+    reader->next.thread_runs = sl_background_start(open_sessions, reader);
     if (!reader->next.thread_runs)
         sl_add(&reader->base.object.uses, (uint32_t)-1);
     return reader->next.thread_runs;
@@ -129,8 +129,8 @@ bool sl_session_open_begin(struct sl_reader *reader)
 void sl_session_open_wait(struct sl_reader *reader)
 {
     sl_service_lock();
-    bool prepares = reader->next.thread_runs;
+    bool runs = reader->next.thread_runs;
     sl_service_unlock();
-    if (prepares)
+    if (runs)
         sl_background_await(reader->base.name);
 }

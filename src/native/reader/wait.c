@@ -16,12 +16,12 @@ int64_t sl_wait_rests_until(const struct sl_session *session, int64_t now)
     return rests ? (session->gone_ns ? session->gone_ns : now) + DRIVER_TIMEOUT : 0;
 }
 
-static bool called(const struct sl_reader *reader)
+static bool is_called(const struct sl_reader *reader)
 {
     return sl_load(&reader->attention, seq_cst) || sl_load(&reader->closing, seq_cst);
 }
 
-static int look_at(const struct sl_session *session)
+static int check_next(const struct sl_session *session)
 {
     return sl_lease_look(&session->lease.words, session->lease.mode, sl_lease_want(&session->lease));
 }
@@ -30,38 +30,38 @@ static bool session_has_news(const struct sl_session *session)
 {
     if (sl_wait_evicted(session))
         return !session->reported_evicted;
-    int look = look_at(session);
-    return (look != SL_LEASE_NONE && look != SL_LEASE_SOON) ||
+    int found = check_next(session);
+    return (found != SL_LEASE_NONE && found != SL_LEASE_SOON) ||
            (sl_load(session->link->closed, acquire) && !session->reported_closed);
 }
 
 bool sl_wait_has_news(const struct sl_reader *reader)
 {
-    return called(reader) || sl_load(&reader->unreported, acquire) || (reader->session && session_has_news(reader->session));
+    return is_called(reader) || sl_load(&reader->unreported, acquire) || (reader->session && session_has_news(reader->session));
 }
 
 /* Is there a committed frame that its writer's device still works on? */
-static bool is_coming(const struct sl_reader *reader)
+static bool is_in_flight(const struct sl_reader *reader)
 {
     const struct sl_session *session = reader->session;
 
-    return session && session->pages && !session->lease.over && !sl_wait_evicted(session) && look_at(session) == SL_LEASE_SOON;
+    return session && session->pages && !session->lease.over && !sl_wait_evicted(session) && check_next(session) == SL_LEASE_SOON;
 }
 
 /* Is there a committed frame that the stream could wait for? */
-static bool may_go_ahead(const struct sl_session *session)
+static bool may_take_ahead(const struct sl_session *session)
 {
     return session && session->ahead.on_stream && !sl_wait_evicted(session) && sl_lease_is_ahead(&session->lease) &&
            session->ahead.refused != sl_lease_want(&session->lease);
 }
 
 /* Checked before a sleep, and while spinning. acquire has already tried to take the remaining frames of an ended session. */
-static bool must_look(const struct sl_reader *reader)
+static bool should_return(const struct sl_reader *reader)
 {
     const struct sl_session *session = reader->session;
 
-    return called(reader) || sl_load(&reader->unreported, acquire) ||
-           (session && !sl_load(&session->link->gone, acquire) && (session_has_news(session) || may_go_ahead(session)));
+    return is_called(reader) || sl_load(&reader->unreported, acquire) ||
+           (session && !sl_load(&session->link->gone, acquire) && (session_has_news(session) || may_take_ahead(session)));
 }
 
 int64_t sl_wait_spins_until(const struct sl_reader *reader, int64_t deadline)
@@ -71,7 +71,7 @@ int64_t sl_wait_spins_until(const struct sl_reader *reader, int64_t deadline)
     return end < deadline ? end : deadline;
 }
 
-#define FRESH 160 /* iterations of the spin, some 20 us: how long a committed frame is watched */
+#define WATCH_TURNS 160 /* iterations of the spin, some 20 us: how long a committed frame is watched */
 
 enum spun { NOTHING, NEWS, READY /* the watched frame */ };
 
@@ -82,19 +82,19 @@ static enum spun spin(const struct sl_reader *reader, int64_t deadline)
     const struct sl_session *session = reader->session;
     int64_t end = sl_wait_spins_until(reader, deadline);
     uint64_t seen = 0, head, want = session ? sl_lease_want(&session->lease) : 0;
-    uint32_t fresh = 0;
+    uint32_t watch_turns = 0;
 
     for (uint32_t i = 1; end != 0; i++) {
         if (session && (head = sl_load(session->lease.words.head, relaxed)) != seen) {
             seen = head;
-            fresh = sl_head_sequence(head) >= want ? FRESH : 0;
+            watch_turns = sl_head_sequence(head) >= want ? WATCH_TURNS : 0;
             sl_prefetch_newest(session); /* first, so that these lines arrive together with those that are read next */
         }
-        if (must_look(reader))
+        if (should_return(reader))
             return NEWS;
-        if (fresh > 0) {
-            fresh--;
-            if (sl_prefetch_watch_newest(session) && look_at(session) >= 0)
+        if (watch_turns > 0) {
+            watch_turns--;
+            if (sl_prefetch_watch_newest(session) && check_next(session) >= 0)
                 return READY;
         } else {
             sl_pause();
@@ -120,14 +120,14 @@ int64_t sl_wait_since(const struct sl_session *session, uint64_t want, int64_t n
 }
 
 /* Watches the frame instead of a nap, which would be too long. True if it is ready, and should be taken at once. */
-static bool watch(const struct sl_reader *reader, int64_t until)
+static bool watch_frame(const struct sl_reader *reader, int64_t until)
 {
     struct sl_session *session = reader->session;
 
     for (int64_t now = session->awaited.unready_ns; now < until;) {
-        if (sl_prefetch_watch_newest(session) && look_at(session) >= 0)
+        if (sl_prefetch_watch_newest(session) && check_next(session) >= 0)
             return true;
-        if (must_look(reader))
+        if (should_return(reader))
             break;
         session->awaited.unready_ns = now; /* read before the looks */
         now = sl_os_now();
@@ -135,12 +135,12 @@ static bool watch(const struct sl_reader *reader, int64_t until)
     return false;
 }
 
-/* A GPU wakes nobody when it is done: polls, rarely at first (protocol 3.8). */
+/* A GPU cannot wake a thread: polls, when the estimate says so (protocol 3.8). */
 static bool wait_for_device(struct sl_reader *reader, int64_t deadline)
 {
     struct sl_session *session = reader->session;
     uint64_t want = sl_lease_want(&session->lease);
-    uint32_t rung = sl_load(session->link->page.bell, acquire);
+    uint32_t bell_count = sl_load(session->link->page.bell, acquire);
     int64_t now = sl_os_now();
     bool ready = false;
 
@@ -150,15 +150,15 @@ static bool wait_for_device(struct sl_reader *reader, int64_t deadline)
         session->awaited.watched = false;
     }
     SL_STAGE_BEGIN(WAIT_DEVICE);
-    if (is_coming(reader) && !called(reader)) {
+    if (is_in_flight(reader) && !is_called(reader)) {
         struct sl_poll_step step = sl_completion_estimate_next(&session->estimate, now, session->awaited.since_ns, session->awaited.watched);
         int64_t until = step.until < deadline ? step.until : deadline;
         session->awaited.unready_ns = now;
         session->awaited.watched |= step.watch;
         if (step.watch)
-            ready = watch(reader, until);
+            ready = watch_frame(reader, until);
         else
-            (void)sl_os_futex_wait_precise(session->link->page.bell, rung, until);
+            (void)sl_os_futex_wait_precise(session->link->page.bell, bell_count, until);
     }
     SL_STAGE_END(WAIT_DEVICE);
     return ready;
@@ -182,16 +182,16 @@ bool sl_wait_for_news(struct sl_reader *reader, int64_t deadline, bool arriving)
 
     if (!arriving) {
         enum spun spun = spin(reader, deadline);
-        if (spun != NOTHING || must_look(reader))
+        if (spun != NOTHING || should_return(reader))
             return spun == READY;
-        if (is_coming(reader))
+        if (is_in_flight(reader))
             return wait_for_device(reader, deadline);
     }
-    uint32_t rung = sl_load(bell, acquire);
+    uint32_t bell_count = sl_load(bell, acquire);
     if (live && !arriving)
         sl_store(session->link->page.want, sl_lease_want(&session->lease), seq_cst);
-    if (arriving ? !called(reader) : !must_look(reader) && !is_coming(reader))
-        (void)sl_os_futex_wait(bell, rung, deadline);
+    if (arriving ? !is_called(reader) : !should_return(reader) && !is_in_flight(reader))
+        (void)sl_os_futex_wait(bell, bell_count, deadline);
     if (live)
         sl_store(session->link->page.want, 0, relaxed);
     return false;

@@ -8,7 +8,7 @@
 #include "util/result.h"
 #include "native/wire/native.h"
 
-#define ASK_AGAIN (5 * SLUICE_MS)
+#define RETRY_DELAY (5 * SLUICE_MS)
 
 static int hung_up(const char *name)
 {
@@ -160,7 +160,7 @@ int sl_native_info(const char *name, int64_t timeout_ns, struct sluice_channel_i
         }
         if (r != SLUICE_AGAIN || sl_os_now() >= deadline)
             break;
-        sl_os_sleep(ASK_AGAIN);
+        sl_os_sleep(RETRY_DELAY);
     }
     snprintf(info->folder, sizeof info->folder, "%.*s", (int)sizeof info->folder - 1, dir.folder);
     return r == SLUICE_AGAIN ? SLUICE_TIMEOUT : r;

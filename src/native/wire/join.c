@@ -12,14 +12,14 @@
 #include "util/result.h"
 #include "native/wire/native.h"
 
-#define FIRST_RETRY (20 * SLUICE_MS) /* doubled up to LAST_RETRY (protocol 5.15) */
-#define LAST_RETRY (500 * SLUICE_MS)
-#define WELCOME_PATIENCE SLUICE_S
-/* How late this thread may be on a busy machine, as its timer ends an attempt without an answer. A timer that is OVERDUE says more of
- * this thread, by which a writer of this process answers, too, than of the writer. */
-#define LATE (10 * SLUICE_S)
-#define OVERDUE (100 * SLUICE_MS)
-#define MESSAGES_A_TURN 8
+#define MIN_RETRY_DELAY (20 * SLUICE_MS) /* doubled up to MAX_RETRY_DELAY (protocol 5.15) */
+#define MAX_RETRY_DELAY (500 * SLUICE_MS)
+#define WELCOME_TIMEOUT SLUICE_S
+/* How late the service thread may run on a busy machine. A timer that fires later than LATE_TIMER does not show that the writer is stopped:
+ * a writer of this process answers on the same thread. */
+#define MAX_THREAD_DELAY (10 * SLUICE_S)
+#define LATE_TIMER (100 * SLUICE_MS)
+#define MESSAGES_PER_TURN 8
 
 struct sl_native_join {
     struct sl_join base;
@@ -32,7 +32,7 @@ struct sl_native_join {
     struct sl_watch process; /* the writer's pidfd */
     struct sl_native_link *link;
     int64_t retry;
-    bool greeted; /* HELLO was sent */
+    bool hello_sent; /* HELLO was sent */
     int64_t hello_ns, answer_due;
 };
 
@@ -58,58 +58,58 @@ static void drop_connection(struct sl_native_join *join)
     sl_os_hang_up(join->socket.fd);
     sl_os_close(join->process.fd);
     join->socket.fd = join->process.fd = -1;
-    join->greeted = false;
+    join->hello_sent = false;
     join->base.answer_by = 0;
 }
 
-static void try_later(struct sl_native_join *join)
+static void retry_later(struct sl_native_join *join)
 {
     drop_connection(join);
     join->socket.deadline = sl_os_deadline(join->retry);
-    join->retry = join->retry * 2 < LAST_RETRY ? join->retry * 2 : LAST_RETRY;
+    join->retry = join->retry * 2 < MAX_RETRY_DELAY ? join->retry * 2 : MAX_RETRY_DELAY;
     if (sl_service_add(&join->socket) != 0)
         sl_log(SLUICE_LOG_ERROR, "channel '%s': cannot try again: %s", join->name, sl_last_error());
 }
 
 /* With this thread's last error message. */
-static void note_failure(struct sl_native_join *join, int result)
+static void store_failure(struct sl_native_join *join, int result)
 {
     join->base.result = result;
     snprintf(join->base.text, sizeof join->base.text, "%s", sl_last_error());
     join->base.attempts++;
 }
 
-static void attempt_failed(struct sl_native_join *join, int result)
+static void fail_attempt(struct sl_native_join *join, int result)
 {
-    note_failure(join, result);
-    try_later(join);
+    store_failure(join, result);
+    retry_later(join);
     join->params.changed(join->params.context, NULL);
 }
 
 /* The session has ended, or our connection to it. */
-static void session_over(struct sl_native_join *join)
+static void end_session(struct sl_native_join *join)
 {
     struct sl_link *link = &join->link->base;
 
     join->link = NULL;
     sl_store(&link->gone, 1, seq_cst);
-    join->retry = FIRST_RETRY;
-    try_later(join);
+    join->retry = MIN_RETRY_DELAY;
+    retry_later(join);
     join->params.changed(join->params.context, link);
 }
 
-static int hung_up(const struct sl_native_join *join)
+static int report_hang_up(const struct sl_native_join *join)
 {
     return sl_fail(SLUICE_AGAIN, "the writer of channel '%s' hung up before it said welcome", join->name);
 }
 
-static void connection_over(struct sl_native_join *join)
+static void end_connection(struct sl_native_join *join)
 {
     if (join->link) {
-        session_over(join);
+        end_session(join);
         return;
     }
-    attempt_failed(join, hung_up(join));
+    fail_attempt(join, report_hang_up(join));
 }
 
 static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up);
@@ -123,12 +123,12 @@ static void process_ready(struct sl_watch *watch, bool readable, bool hung_up)
         return;
     socket_ready(&join->socket, true, true); /* what it sent last can still be read (protocol 5.11) */
     if (watch->fd >= 0)
-        connection_over(join);
+        end_connection(join);
 }
 
 /* ---- messages ---- */
 
-static int welcomed(struct sl_native_join *join, const struct sl_msg_welcome *welcome, int *fds, int fd_count)
+static int handle_welcome(struct sl_native_join *join, const struct sl_msg_welcome *welcome, int *fds, int fd_count)
 {
     int r;
 
@@ -145,9 +145,9 @@ static int welcomed(struct sl_native_join *join, const struct sl_msg_welcome *we
     if (join->process.fd >= 0)
         (void)sl_service_add(&join->process);
     sl_service_set_deadline(&join->socket, 0);
-    join->base.answer_by -= LATE; /* no timer from here on; usually its first memory has arrived, too */
+    join->base.answer_by -= MAX_THREAD_DELAY; /* no timer from here on; usually its first memory has arrived, too */
     join->base.result = 0;
-    join->retry = FIRST_RETRY;
+    join->retry = MIN_RETRY_DELAY;
     if (join->link->base.clock_offset_ns)
         sl_log(SLUICE_LOG_WARN, "channel '%s': the writer's clock is %lld ms off ours; its times are corrected",
                join->name, (long long)(join->link->base.clock_offset_ns / SLUICE_MS));
@@ -156,7 +156,7 @@ static int welcomed(struct sl_native_join *join, const struct sl_msg_welcome *we
     return 0;
 }
 
-static int memory_came(struct sl_native_join *join, const struct sl_msg_memory *message, int *fds, int fd_count)
+static int handle_memory(struct sl_native_join *join, const struct sl_msg_memory *message, int *fds, int fd_count)
 {
     int r;
 
@@ -178,21 +178,21 @@ static int memory_came(struct sl_native_join *join, const struct sl_msg_memory *
 }
 
 /* Returns 0, SLUICE_CLOSED if the connection has ended, or a failure. */
-static int handle(struct sl_native_join *join, const union sl_message *message, int *fds, int fd_count)
+static int handle_message(struct sl_native_join *join, const union sl_message *message, int *fds, int fd_count)
 {
     switch (message->header.type) {
     case SL_MSG_WELCOME:
-        return welcomed(join, &message->welcome, fds, fd_count);
+        return handle_welcome(join, &message->welcome, fds, fd_count);
     case SL_MSG_MEMORY:
-        return memory_came(join, &message->memory, fds, fd_count);
+        return handle_memory(join, &message->memory, fds, fd_count);
     case SL_MSG_REFUSE:
         if (join->link)
             break;
         sl_fail_text(message->refuse.result, message->refuse.text);
-        attempt_failed(join, message->refuse.result);
+        fail_attempt(join, message->refuse.result);
         return SLUICE_CLOSED;
     case SL_MSG_BYE:
-        connection_over(join);
+        end_connection(join);
         return SLUICE_CLOSED;
     default:
         break;
@@ -201,15 +201,15 @@ static int handle(struct sl_native_join *join, const union sl_message *message, 
                    message->header.type);
 }
 
-static void broken(struct sl_native_join *join, int result)
+static void close_broken(struct sl_native_join *join, int result)
 {
     sl_log(SLUICE_LOG_ERROR, "channel '%s': hung up on its writer: %s", join->name, sl_last_error());
     if (!join->link) {
-        attempt_failed(join, result);
+        fail_attempt(join, result);
         return;
     }
-    note_failure(join, result);
-    session_over(join);
+    store_failure(join, result);
+    end_session(join);
 }
 
 static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up)
@@ -219,20 +219,20 @@ static void socket_ready(struct sl_watch *watch, bool readable, bool hung_up)
 
     (void)readable;
     (void)hung_up;
-    for (int i = 0; i < MESSAGES_A_TURN; i++) {
+    for (int i = 0; i < MESSAGES_PER_TURN; i++) {
         int fds[SL_OS_MAX_FDS], fd_count;
         int r = sl_message_receive(watch->fd, &message, fds, &fd_count);
         if (r == SLUICE_AGAIN)
             return;
         if (r == SLUICE_CLOSED) {
-            connection_over(join);
+            end_connection(join);
             return;
         }
         if (r == 0)
-            r = handle(join, &message, fds, fd_count);
+            r = handle_message(join, &message, fds, fd_count);
         sl_os_discard(fds, fd_count);
         if (r < 0)
-            broken(join, r);
+            close_broken(join, r);
         if (r != 0)
             return;
     }
@@ -258,7 +258,7 @@ static int check_writer(struct sl_native_join *join, int fd)
     return 0;
 }
 
-static int say_hello(struct sl_native_join *join)
+static int send_hello(struct sl_native_join *join)
 {
     union sl_message message = SL_MESSAGE(SL_MSG_HELLO, hello);
     struct sl_msg_hello *hello = &message.hello;
@@ -277,41 +277,41 @@ static int say_hello(struct sl_native_join *join)
         r = sl_os_send(join->socket.fd, &message, hello->header.size, NULL, 0);
     sl_os_close(self);
     /* A writer also hangs up on readers that are slow. The next attempt shows whether it is gone. */
-    return r > 0 ? hung_up(join) : r;
+    return r > 0 ? report_hang_up(join) : r;
 }
 
-static void expect_answer(struct sl_native_join *join)
+static void start_answer_timer(struct sl_native_join *join)
 {
-    join->answer_due = sl_os_deadline(WELCOME_PATIENCE);
-    join->base.answer_by = join->answer_due + LATE;
+    join->answer_due = sl_os_deadline(WELCOME_TIMEOUT);
+    join->base.answer_by = join->answer_due + MAX_THREAD_DELAY;
     sl_service_set_deadline(&join->socket, join->answer_due);
 }
 
-static void attempt(struct sl_native_join *join)
+static void connect_to_writer(struct sl_native_join *join)
 {
     SL_STAGE_BEGIN(CONNECT);
     int fd, r = sl_channel_dir_connect(&join->dir, join->name, &fd);
 
     sl_service_remove(&join->socket);
     if (r == SLUICE_AGAIN) /* the queue is full, so the writer is alive: retry soon */
-        join->retry = FIRST_RETRY;
+        join->retry = MIN_RETRY_DELAY;
     if (r == 0) {
         join->socket.fd = fd;
         if ((r = sl_os_close_in_child(fd)) == 0 && (r = check_writer(join, fd)) == 0 &&
-            (r = say_hello(join)) == 0) {
-            join->greeted = true;
-            expect_answer(join);
+            (r = send_hello(join)) == 0) {
+            join->hello_sent = true;
+            start_answer_timer(join);
             SL_KILL_POINT("after_hello");
             r = sl_service_add(&join->socket);
         }
     }
     SL_STAGE_END(CONNECT);
     if (r != 0)
-        attempt_failed(join, r);
+        fail_attempt(join, r);
 }
 
 /* Else the writer, which may have welcomed it by now, would count a reader that died. */
-static void say_goodbye(const struct sl_native_join *join)
+static void send_goodbye(const struct sl_native_join *join)
 {
     union sl_message bye = SL_MESSAGE(SL_MSG_BYE, bye);
 
@@ -323,20 +323,20 @@ static void socket_timer(struct sl_watch *watch)
 {
     struct sl_native_join *join = JOIN_OF(watch, socket);
 
-    if (!join->greeted) {
-        attempt(join);
+    if (!join->hello_sent) {
+        connect_to_writer(join);
         return;
     }
     socket_ready(watch, true, false); /* the answer may have arrived before this thread ran */
-    if (!join->greeted || join->link)
+    if (!join->hello_sent || join->link)
         return;
-    if (sl_os_now() - join->answer_due > OVERDUE) {
-        expect_answer(join);
+    if (sl_os_now() - join->answer_due > LATE_TIMER) {
+        start_answer_timer(join);
         return;
     }
-    say_goodbye(join);
+    send_goodbye(join);
     sl_say("the writer of channel '%s' does not answer: is it stopped?", join->name);
-    attempt_failed(join, SLUICE_TIMEOUT);
+    fail_attempt(join, SLUICE_TIMEOUT);
 }
 
 int sl_join_open(const struct sl_join_params *params, struct sl_join **out)
@@ -347,7 +347,7 @@ int sl_join_open(const struct sl_join_params *params, struct sl_join **out)
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory to join channel '%s'", params->name);
     join->params = *params;
     join->reader = *params->reader;
-    join->retry = FIRST_RETRY;
+    join->retry = MIN_RETRY_DELAY;
     join->socket = (struct sl_watch){ .fd = -1, .ready = socket_ready, .timer = socket_timer };
     join->process = (struct sl_watch){ .fd = -1, .ready = process_ready };
     snprintf(join->name, sizeof join->name, "%s", params->name);
@@ -368,7 +368,7 @@ int sl_join_open(const struct sl_join_params *params, struct sl_join **out)
         memcpy(join->uids, params->reader->uids, join->reader.uid_count * sizeof *join->uids);
     }
     *out = &join->base;
-    attempt(join);
+    connect_to_writer(join);
     return 0;
 }
 
@@ -377,8 +377,8 @@ void sl_join_close(struct sl_join *base, bool goodbye)
     struct sl_native_join *join = (struct sl_native_join *)base;
 
     SL_KILL_POINT("before_bye");
-    if (join->greeted && goodbye)
-        say_goodbye(join);
+    if (join->hello_sent && goodbye)
+        send_goodbye(join);
     if (join->link)
         sl_store(&join->link->base.gone, 1, seq_cst);
     drop_connection(join);

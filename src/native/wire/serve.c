@@ -10,11 +10,11 @@
 #include "util/result.h"
 #include "native/wire/native.h"
 
-#define ACCEPTS_A_TURN 16 /* endless connections must not keep the thread from other work */
-#define GONE_A_TURN 256   /* takes no longer: the whole queue, and those that arrive while it is emptied */
-#define ACCEPT_AGAIN (100 * SLUICE_MS) /* after file descriptors ran out */
+#define ACCEPTS_PER_TURN 16 /* endless connections must not keep the thread from other work */
+#define MAX_GONE_PER_TURN 256   /* takes no longer: the whole queue, and those that arrive while it is emptied */
+#define ACCEPT_RETRY_DELAY (100 * SLUICE_MS) /* after file descriptors ran out */
 #define TEMPORARY ".tmp"  /* suffix of the name while the socket is made */
-#define LOCK_PATIENCE SLUICE_S /* for a previous owner that is just dying (protocol 4.4) */
+#define LOCK_TIMEOUT SLUICE_S /* for a previous owner that is just dying (protocol 4.4) */
 
 static int copy_ids(const uint32_t *from, uint32_t count, uint32_t **to)
 {
@@ -29,7 +29,7 @@ static int copy_ids(const uint32_t *from, uint32_t count, uint32_t **to)
 }
 
 /* Does anybody answer under this name? A process that was killed still accepts connections while it dies. */
-static bool is_answered(const struct sl_native_serve *serve, int64_t deadline, uint32_t *pid)
+static bool has_writer(const struct sl_native_serve *serve, int64_t deadline, uint32_t *pid)
 {
     struct sluice_channel_info info;
     int64_t now = sl_os_now();
@@ -40,7 +40,7 @@ static bool is_answered(const struct sl_native_serve *serve, int64_t deadline, u
     return r == 0 || r == SLUICE_E_VERSION || r == SLUICE_E_PERMISSION;
 }
 
-static int taken(const struct sl_native_serve *serve, uint32_t pid)
+static int report_name_taken(const struct sl_native_serve *serve, uint32_t pid)
 {
     return sl_fail(SLUICE_E_EXISTS,
                    "channel '%s' in %s has a writer already (process %u%s): close it, or take another name",
@@ -48,14 +48,14 @@ static int taken(const struct sl_native_serve *serve, uint32_t pid)
 }
 
 /* Does anybody accept connections? Another program's socket is not replaced. */
-static int look_for_socket(struct sl_native_serve *serve, bool *there)
+static int probe_socket(struct sl_native_serve *serve, bool *there)
 {
     bool stale = false;
     int fd, r = sl_os_connect(serve->dir.fd, serve->dir.folder, serve->name, &fd, &stale);
 
     if (r == 0)
         sl_os_close(fd);
-    serve->base.inherited = serve->base.inherited || (r == SLUICE_E_NOT_FOUND && stale);
+    serve->base.previous_died = serve->base.previous_died || (r == SLUICE_E_NOT_FOUND && stale);
     *there = r == 0 || r == SLUICE_AGAIN;
     return r == SLUICE_E_PROTOCOL ? r : 0;
 }
@@ -68,10 +68,10 @@ static int check_socket(struct sl_native_serve *serve, int64_t deadline, bool fr
     bool there, last = false;
     int r;
 
-    while ((r = look_for_socket(serve, &there)) == 0 && there && fresh) {
-        if (last || is_answered(serve, deadline, &pid)) {
+    while ((r = probe_socket(serve, &there)) == 0 && there && fresh) {
+        if (last || has_writer(serve, deadline, &pid)) {
             sl_os_lock_forget(serve->lock_fd);
-            return taken(serve, pid);
+            return report_name_taken(serve, pid);
         }
         last = sl_os_now() > deadline;
         sl_os_sleep(5 * SLUICE_MS);
@@ -93,7 +93,7 @@ static int try_lock(struct sl_native_serve *serve, const char *lock, uint32_t *h
 static int claim_name(struct sl_native_serve *serve)
 {
     char lock[SLUICE_MAX_NAME + 8];
-    int64_t deadline = sl_os_deadline(LOCK_PATIENCE);
+    int64_t deadline = sl_os_deadline(LOCK_TIMEOUT);
     uint32_t holder = 0;
     /* One more attempt after the deadline, as the lock may have become free while this thread did not run. */
     bool last = false;
@@ -101,9 +101,9 @@ static int claim_name(struct sl_native_serve *serve)
 
     snprintf(lock, sizeof lock, "%s.lock", serve->name);
     while ((r = try_lock(serve, lock, &holder)) == SLUICE_E_EXISTS) {
-        if (last || is_answered(serve, deadline, &holder))
-            return taken(serve, holder);
-        serve->base.inherited = true;
+        if (last || has_writer(serve, deadline, &holder))
+            return report_name_taken(serve, holder);
+        serve->base.previous_died = true;
         last = sl_os_now() > deadline;
         sl_os_sleep(5 * SLUICE_MS);
     }
@@ -113,7 +113,7 @@ static int claim_name(struct sl_native_serve *serve)
 
 /* A writer that was killed while it made its socket leaves NAME.tmp behind. The holder of the name's lock may remove
  * it. */
-static int sweep_one(void *context, const char *file, uint32_t uid)
+static int remove_leftover(void *context, const char *file, uint32_t uid)
 {
     const struct sl_native_serve *serve = context;
     char name[SLUICE_MAX_NAME + 8], lock[SLUICE_MAX_NAME + 16];
@@ -136,10 +136,10 @@ static int sweep_one(void *context, const char *file, uint32_t uid)
 }
 
 /* Under the service lock, so that a forked child does not keep the locks. */
-static void sweep(struct sl_native_serve *serve)
+static void remove_leftovers(struct sl_native_serve *serve)
 {
     sl_service_lock();
-    (void)sl_os_list(serve->dir.fd, sweep_one, serve);
+    (void)sl_os_list(serve->dir.fd, remove_leftover, serve);
     sl_service_unlock();
 }
 
@@ -194,7 +194,7 @@ static int accept_one(int listener, int *fd, int *gone)
 
     while ((r = sl_os_accept(listener, fd)) == 0 && sl_os_hung_up(*fd)) {
         sl_os_hang_up(*fd);
-        if (++*gone == GONE_A_TURN)
+        if (++*gone == MAX_GONE_PER_TURN)
             return SLUICE_AGAIN;
     }
     return r;
@@ -207,7 +207,7 @@ static void listener_ready(struct sl_watch *watch, bool readable, bool hung_up)
     int fd, gone = 0, r = 0;
 
     (void)hung_up;
-    for (int i = 0; readable && i < ACCEPTS_A_TURN && (r = accept_one(watch->fd, &fd, &gone)) == 0; i++) {
+    for (int i = 0; readable && i < ACCEPTS_PER_TURN && (r = accept_one(watch->fd, &fd, &gone)) == 0; i++) {
         if (sl_peer_open(serve, fd) != 0) {
             sl_log(SLUICE_LOG_WARN, "channel '%s': a connection is refused: %s", serve->name, sl_last_error());
             serve->base.refused++;
@@ -217,7 +217,7 @@ static void listener_ready(struct sl_watch *watch, bool readable, bool hung_up)
     if (r < 0) {
         sl_log(SLUICE_LOG_ERROR, "channel '%s': cannot let readers in: %s", serve->name, sl_last_error());
         sl_service_pause(watch, true);
-        sl_service_set_deadline(watch, sl_os_deadline(ACCEPT_AGAIN));
+        sl_service_set_deadline(watch, sl_os_deadline(ACCEPT_RETRY_DELAY));
     }
 }
 
@@ -292,7 +292,7 @@ int sl_serve_open(const struct sl_serve_params *params, struct sl_serve **out)
         goto err;
     if ((r = claim_name(serve)) != 0)
         goto err;
-    sweep(serve);
+    remove_leftovers(serve);
     if ((r = make_control(serve)) != 0)
         goto err;
     *out = &serve->base;
@@ -303,21 +303,21 @@ err:
     return r;
 }
 
-static struct sl_native_serve *native(struct sl_serve *serve) { return (struct sl_native_serve *)serve; }
+static struct sl_native_serve *serve_of(struct sl_serve *serve) { return (struct sl_native_serve *)serve; }
 
 struct sl_record *sl_serve_record(struct sl_serve *serve, uint32_t slot)
 {
-    return (struct sl_record *)sl_record_address(native(serve)->control, slot);
+    return (struct sl_record *)sl_record_address(serve_of(serve)->control, slot);
 }
 
 void *sl_serve_meta(struct sl_serve *serve, uint32_t slot)
 {
-    return sl_record_address(native(serve)->control, slot) + SL_NATIVE_META_OFFSET;
+    return sl_record_address(serve_of(serve)->control, slot) + SL_NATIVE_META_OFFSET;
 }
 
 void sl_serve_forget(struct sl_serve *base, uint32_t number)
 {
-    struct sl_native_serve *serve = native(base);
+    struct sl_native_serve *serve = serve_of(base);
 
     sl_service_lock();
     for (uint32_t i = 0; i < serve->memory_count; i++) {
@@ -336,7 +336,7 @@ void sl_serve_forget(struct sl_serve *base, uint32_t number)
 
 int sl_serve_announce(struct sl_serve *base, const struct sl_announce *announce)
 {
-    struct sl_native_serve *serve = native(base);
+    struct sl_native_serve *serve = serve_of(base);
     struct sl_native_memory *memory = malloc(sizeof *memory);
 
     if (!memory)
@@ -384,7 +384,7 @@ void sl_serve_wake(struct sl_serve *base, uint64_t sequence)
 
 void sl_serve_totals(struct sl_serve *base, const struct sl_totals *totals)
 {
-    struct sl_control *control = native(base)->control;
+    struct sl_control *control = serve_of(base)->control;
 
     sl_store(&control->committed, totals->committed, relaxed);
     sl_store(&control->dropped, totals->dropped, relaxed);
@@ -417,7 +417,7 @@ void sl_serve_holders(struct sl_serve *base, char *text, size_t size)
 }
 
 /* Why a reader is evicted, or NULL. */
-static const char *offence(struct sl_peer *peer, int64_t lease_timeout_ns, int64_t *age)
+static const char *eviction_reason(struct sl_peer *peer, int64_t lease_timeout_ns, int64_t *age)
 {
     uint64_t slots;
     const char *why = NULL;
@@ -434,7 +434,7 @@ static const char *offence(struct sl_peer *peer, int64_t lease_timeout_ns, int64
 
 uint32_t sl_serve_evict(struct sl_serve *base, int64_t lease_timeout_ns)
 {
-    struct sl_native_serve *serve = native(base);
+    struct sl_native_serve *serve = serve_of(base);
     struct sl_peer *peer, *next;
     uint32_t evicted = 0;
 
@@ -443,7 +443,7 @@ uint32_t sl_serve_evict(struct sl_serve *base, int64_t lease_timeout_ns)
         int64_t age;
         const char *why;
         next = peer->next;
-        if (!sl_reader_table_has(peer) || !(why = offence(peer, lease_timeout_ns, &age)))
+        if (!sl_reader_table_has(peer) || !(why = eviction_reason(peer, lease_timeout_ns, &age)))
             continue;
         sl_log(SLUICE_LOG_WARN, "channel '%s': reader '%s' (process %u) is evicted: %s (%.3f s)", serve->name,
                peer->hello.program, peer->identity.pid, why, (double)age / 1e9);
@@ -457,7 +457,7 @@ uint32_t sl_serve_evict(struct sl_serve *base, int64_t lease_timeout_ns)
 
 void sl_serve_close(struct sl_serve *base)
 {
-    struct sl_native_serve *serve = native(base);
+    struct sl_native_serve *serve = serve_of(base);
 
     sl_store(&serve->control->closed, 1, seq_cst);
     sl_service_lock();
@@ -474,4 +474,4 @@ void sl_serve_close(struct sl_serve *base)
     sl_service_unlock();
 }
 
-void sl_serve_destroy(struct sl_serve *serve) { destroy(native(serve)); }
+void sl_serve_destroy(struct sl_serve *serve) { destroy(serve_of(serve)); }

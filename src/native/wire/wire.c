@@ -75,5 +75,5 @@ void sl_shared_page_drop(struct sl_shared_page *page)
     if (!page->forget)
         end_page(page);
     else if (!sl_background_start(end_page, page))
-        sl_log(SLUICE_LOG_WARN, "the page of a reader that left stays mapped: no thread can be had to undo that");
+        sl_log(SLUICE_LOG_WARN, "the page of a reader that left stays mapped: no thread could be started to unmap it");
 }

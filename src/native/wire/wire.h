@@ -144,7 +144,7 @@ struct sl_serve {
     sl_word32 ahead_changed; /* readers that wait ahead came or left, or their pages are known now */
     uint64_t readers_total, readers_died, evicted, refused;
     int64_t lingers_ns; /* how long a dead reader's GPU work may still run; set before there are readers */
-    bool inherited; /* the name's last writer died: its memory may not have been freed by the system yet */
+    bool previous_died; /* the name's last writer died: its memory may not have been freed by the system yet */
 };
 
 /* A generation's memory object, to be announced before a frame in it is published. */

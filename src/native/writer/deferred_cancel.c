@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Slots of sends that failed because their stream had begun to capture. Copies that were queued before may still use such a
- * slot, and the program's arrays; and a capturing stream takes no word that would tell when they have ended. So the word is queued
- * once the capture has ended, and until then the slot is out of use.
+ * Cancels frames of sends that failed because their stream began to capture a graph. Copies that were queued before may still use the
+ * slot, and the program's arrays. No signal that tells when they have completed can be queued during the capture, so it is queued
+ * afterwards; until then the slot is out of use.
  */
 #include "native/writer/writer.h"
 #include "util/result.h"
 
-#define LOOK (SLUICE_MS / 2)
+#define POLL_INTERVAL (SLUICE_MS / 2)
 
 enum { NONE, WAITS, SIGNALLED, ENDED };
 
@@ -16,9 +16,8 @@ static struct sl_writer_slot *slot_of(struct sl_deferred_cancel *deferred)
     return (struct sl_writer_slot *)(void *)((char *)deferred - offsetof(struct sl_writer_slot, deferred_cancel));
 }
 
-/* On any thread, but the writer's slot is nobody else's until it is settled. A stream that accepts no work any more has done what
- * it had. */
-static bool try_again(struct sl_deferred *after)
+/* On any thread: nobody else uses the slot until it is settled. A stream that accepts no more work has completed what it had. */
+static bool retry_signal(struct sl_deferred *after)
 {
     struct sl_deferred_cancel *deferred = (struct sl_deferred_cancel *)(void *)((char *)after - offsetof(struct sl_deferred_cancel, after));
     const struct sl_writer *writer = deferred->writer;
@@ -35,22 +34,22 @@ static bool try_again(struct sl_deferred *after)
 int sl_deferred_cancel_begin(struct sl_writer *writer, uint32_t slot, struct sluice_stream stream)
 {
     struct sl_deferred_cancel *deferred = &writer->slots[slot].deferred_cancel;
-    struct sl_stream_queue place;
+    struct sl_stream_queue queue;
     int r;
 
-    (void)sl_stream_queue_of(stream, &place);
+    (void)sl_stream_queue_of(stream, &queue);
     if ((r = sl_stream_hold(stream, &deferred->after.stream)) != 0)
         return r;
     deferred->writer = writer;
-    deferred->after.thread = place.thread;
-    deferred->after.run = try_again;
+    deferred->after.thread = queue.thread;
+    deferred->after.run = retry_signal;
     sl_store(&deferred->state, WAITS, relaxed);
     writer->deferred_cancels++;
     sl_deferred_add(&deferred->after);
     return 0;
 }
 
-static void settle(struct sl_writer *writer, uint32_t slot)
+static void settle_slot(struct sl_writer *writer, uint32_t slot)
 {
     struct sl_deferred_cancel *deferred = &writer->slots[slot].deferred_cancel;
 
@@ -69,7 +68,7 @@ void sl_deferred_cancel_settle(struct sl_writer *writer)
 {
     for (uint32_t s = 0; writer->deferred_cancels > 0 && s < writer->ring.words.ids; s++)
         if (sl_load(&writer->slots[s].deferred_cancel.state, relaxed) != NONE)
-            settle(writer, s);
+            settle_slot(writer, s);
 }
 
 bool sl_deferred_cancel_wait(struct sl_writer *writer, uint32_t slot, int64_t timeout_ns)
@@ -83,7 +82,7 @@ bool sl_deferred_cancel_wait(struct sl_writer *writer, uint32_t slot, int64_t ti
             return true;
         if (now >= deadline)
             return false;
-        sl_os_sleep(LOOK);
+        sl_os_sleep(POLL_INTERVAL);
     }
 }
 
@@ -92,7 +91,7 @@ bool sl_deferred_cancel_end(struct sl_writer *writer, int64_t timeout_ns)
     int64_t deadline = sl_os_deadline(timeout_ns), now = sl_os_now();
 
     for (sl_deferred_cancel_settle(writer); writer->deferred_cancels > 0 && now < deadline; now = sl_os_now()) {
-        sl_os_sleep(LOOK);
+        sl_os_sleep(POLL_INTERVAL);
         sl_deferred_cancel_settle(writer);
     }
     bool all = writer->deferred_cancels == 0;

@@ -7,17 +7,17 @@
 #include "native/writer/writer.h"
 #include "util/result.h"
 
-/* A slot may become free without a wake (a queued release, a store that raced with our flag):
- * a waiting begin looks again after this time, which doubles (protocol 3.9). */
-#define FIRST_LOOK (SLUICE_MS / 20)
-#define LAST_LOOK SLUICE_MS
+/* A slot may become free without a wake (by a queued release, or by a store that raced with our flag), so a begin that waits also polls;
+ * the interval doubles (protocol 3.9). */
+#define MIN_POLL_INTERVAL (SLUICE_MS / 20)
+#define MAX_POLL_INTERVAL SLUICE_MS
 
-/* A slot that is added is there in a few ms, unless the GPU is busy with something long. So long a begin that would drop its frame
- * waits for it, and one that waits looks for nothing else. */
-#define GROW_PATIENCE (SLUICE_S / 4)
-#define GROW_BRIEFLY (20 * SLUICE_MS)
+/* Adding a slot takes a few ms, unless the GPU is busy. A begin that would drop its frame waits for that at most GROW_TIMEOUT; one that
+ * may wait for a reader, too, does nothing else for at most GROW_TIMEOUT_OF_WAIT. */
+#define GROW_TIMEOUT (SLUICE_S / 4)
+#define GROW_TIMEOUT_OF_WAIT (20 * SLUICE_MS)
 
-static int take(struct sl_writer *writer, enum sl_keep keep)
+static int take_slot(struct sl_writer *writer, enum sl_keep keep)
 {
     struct sl_serve *serve = writer->serve;
     bool stolen = false;
@@ -31,31 +31,31 @@ static int take(struct sl_writer *writer, enum sl_keep keep)
     return slot;
 }
 
-/* Does a wait end because the device is lost? Its slots' work will never be done then, and nothing can be begun in them. */
-static bool is_lost(const struct sl_writer *writer, int64_t now, int64_t *asked)
+/* If the device is lost, the work on its slots never completes, so the wait for one ends. */
+static bool is_device_lost(const struct sl_writer *writer, int64_t now, int64_t *probed_ns)
 {
-    if (!writer->in_flight.idle || now - *asked < SL_LATE)
+    if (!writer->in_flight.idle || now - *probed_ns < SL_LATE)
         return false;
-    *asked = now;
+    *probed_ns = now;
     return sl_in_flight_probe(&writer->in_flight) != 0;
 }
 
 bool sl_free_slot_wait(struct sl_writer *writer, int64_t since, int64_t timeout_ns,
-                       bool (*enough)(struct sl_writer *, int *), int *out)
+                       bool (*is_done)(struct sl_writer *, int *), int *out)
 {
     struct sl_serve *serve = writer->serve;
-    int64_t start = sl_os_now(), now = start, deadline = sl_os_later(since, timeout_ns), look = FIRST_LOOK, asked = now;
+    int64_t start = sl_os_now(), now = start, deadline = sl_os_later(since, timeout_ns), interval = MIN_POLL_INTERVAL, probed_ns = now;
     bool found;
 
     sl_store(serve->waiting, 1, seq_cst);
     for (;;) {
         uint32_t freed = sl_load(&serve->freed, acquire);
-        if ((found = enough(writer, out)) || now >= deadline || is_lost(writer, now, &asked))
+        if ((found = is_done(writer, out)) || now >= deadline || is_device_lost(writer, now, &probed_ns))
             break;
         sl_serve_evict(serve, writer->params.lease_timeout_ns);
-        int64_t until = now + look;
+        int64_t until = now + interval;
         (void)sl_os_futex_wait(&serve->freed, freed, until < deadline ? until : deadline);
-        look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
+        interval = interval * 2 < MAX_POLL_INTERVAL ? interval * 2 : MAX_POLL_INTERVAL;
         now = sl_os_now();
     }
     sl_store(serve->waiting, 0, relaxed);
@@ -66,53 +66,53 @@ bool sl_free_slot_wait(struct sl_writer *writer, int64_t since, int64_t timeout_
     return found;
 }
 
-static bool take_kept(struct sl_writer *writer, int *slot)
+static bool take_unneeded(struct sl_writer *writer, int *slot)
 {
-    *slot = take(writer, SL_KEEP_ALL);
+    *slot = take_slot(writer, SL_KEEP_ALL);
     return *slot >= 0;
 }
 
-static bool take_kept_or_added(struct sl_writer *writer, int *slot)
+static bool take_unneeded_or_added(struct sl_writer *writer, int *slot)
 {
-    return take_kept(writer, slot) || (sl_grow_settle(writer) == 0 && take_kept(writer, slot));
+    return take_unneeded(writer, slot) || (sl_grow_settle(writer) == 0 && take_unneeded(writer, slot));
 }
 
 /* For a writer that waits: a slot is added, or becomes free. */
-static int wait_free(struct sl_writer *writer, int64_t timeout_ns)
+static int wait_for_slot(struct sl_writer *writer, int64_t timeout_ns)
 {
     int64_t since = sl_os_now();
-    int slot = sl_grow(writer, timeout_ns < GROW_BRIEFLY ? timeout_ns : GROW_BRIEFLY) == 0 ? take(writer, SL_KEEP_ALL) : -1;
+    int slot = sl_grow(writer, timeout_ns < GROW_TIMEOUT_OF_WAIT ? timeout_ns : GROW_TIMEOUT_OF_WAIT) == 0 ? take_slot(writer, SL_KEEP_ALL) : -1;
 
     if (slot < 0)
-        (void)sl_free_slot_wait(writer, since, timeout_ns, take_kept_or_added, &slot);
+        (void)sl_free_slot_wait(writer, since, timeout_ns, take_unneeded_or_added, &slot);
     return slot;
 }
 
 /* No slot is free. Tries, in order of the cost to others: to add a slot, to evict a reader that holds one too long, to take
  * an unread frame from a slow reader, to wait. */
-static int make_free(struct sl_writer *writer, int64_t timeout_ns)
+static int make_slot_free(struct sl_writer *writer, int64_t timeout_ns)
 {
     int slot = -1;
 
     if (timeout_ns > 0) {
         SL_STAGE_BEGIN(WAIT_SLOT);
-        slot = wait_free(writer, timeout_ns);
+        slot = wait_for_slot(writer, timeout_ns);
         SL_STAGE_END(WAIT_SLOT);
         return slot;
     }
-    if (sl_grow(writer, GROW_PATIENCE) == 0)
-        slot = take(writer, SL_KEEP_DEPTH);
+    if (sl_grow(writer, GROW_TIMEOUT) == 0)
+        slot = take_slot(writer, SL_KEEP_DEPTH);
     if (slot < 0 && sl_serve_evict(writer->serve, writer->params.lease_timeout_ns) > 0)
-        slot = take(writer, SL_KEEP_DEPTH);
-    return slot < 0 ? take(writer, SL_KEEP_LEASED) : slot;
+        slot = take_slot(writer, SL_KEEP_DEPTH);
+    return slot < 0 ? take_slot(writer, SL_KEEP_LEASED) : slot;
 }
 
 int sl_free_slot_find(struct sl_writer *writer, int64_t timeout_ns)
 {
-    int slot = take(writer, timeout_ns > 0 ? SL_KEEP_ALL : SL_KEEP_DEPTH);
+    int slot = take_slot(writer, timeout_ns > 0 ? SL_KEEP_ALL : SL_KEEP_DEPTH);
 
     writer->took_long = writer->took_long || slot < 0;
-    return slot < 0 ? make_free(writer, timeout_ns) : slot;
+    return slot < 0 ? make_slot_free(writer, timeout_ns) : slot;
 }
 
 int sl_free_slot_report_none(struct sl_writer *writer, uint64_t dropped)

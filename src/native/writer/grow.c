@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A slot that is added to a generation. The memory of a GPU is made on a thread of its own: the GPU clears it behind what else it
- * does, perhaps, and begin must not wait for that. The rest (its number, and telling readers of it) is begin's, in whose call it is
- * finished.
+ * Adds a slot to a generation. The memory of a GPU is made on a thread of its own: the GPU clears it after the work that it has already,
+ * and begin must not wait for that. A later begin numbers the slot and announces its memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +9,9 @@
 #include "native/writer/writer.h"
 #include "util/result.h"
 
-#define AGAIN SLUICE_S /* after there was no memory to grow */
+#define RETRY_DELAY SLUICE_S /* after there was no memory to grow */
 
-enum { MAKING, MADE, LEFT /* by the writer: who has made it frees it */ };
+enum { MAKING, MADE, ABANDONED /* by the writer: the thread frees the memory */ };
 
 struct sl_growth {
     sl_word32 state;
@@ -24,14 +23,14 @@ struct sl_growth {
     char why[640];
 };
 
-static void make(struct sl_growth *growth)
+static void make_memory(struct sl_growth *growth)
 {
     growth->result = sl_mem_create(&growth->memory->object, growth->name, growth->memory->object.size, growth->writable);
     if (growth->result != 0)
         snprintf(growth->why, sizeof growth->why, "%s", sl_last_error());
 }
 
-static void drop(struct sl_growth *growth)
+static void free_growth(struct sl_growth *growth)
 {
     if (growth->result == 0)
         sl_mem_drop(&growth->memory->shared);
@@ -40,19 +39,19 @@ static void drop(struct sl_growth *growth)
     free(growth);
 }
 
-static void make_apart(void *argument)
+static void make_in_background(void *argument)
 {
     struct sl_growth *growth = argument;
     uint32_t making = MAKING;
 
-    make(growth);
+    make_memory(growth);
     if (atomic_compare_exchange_strong(&growth->state, &making, MADE))
-        sl_os_futex_wake(&growth->state, 1); /* at worst the memory is another's by now, and a waiter there looks once more */
+        sl_os_futex_wake(&growth->state, 1); /* the growth may be freed by now: then a waiter at this address checks once more */
     else
-        drop(growth);
+        free_growth(growth);
 }
 
-static int start(struct sl_writer *writer)
+static int start_growth(struct sl_writer *writer)
 {
     struct sl_growth *growth = calloc(1, sizeof *growth);
 
@@ -69,18 +68,18 @@ static int start(struct sl_writer *writer)
     growth->writable = writer->params.writable != 0;
     growth->began_ns = sl_os_now();
     writer->growth = growth;
-    if (writer->mem->kind == SL_MEM_HOST || !sl_background_start(make_apart, growth)) {
-        make(growth);
+    if (writer->mem->kind == SL_MEM_HOST || !sl_background_start(make_in_background, growth)) {
+        make_memory(growth);
         sl_store(&growth->state, MADE, relaxed);
     }
     return 0;
 }
 
-/* It cannot be added: the writer goes on with the slots that it has. */
-static int give_up(struct sl_writer *writer, int result)
+/* The writer continues with the slots that it has. */
+static int report_failure(struct sl_writer *writer, int result)
 {
     writer->in_flight.stuck = writer->in_flight.stuck || result == SLUICE_TIMEOUT;
-    writer->grow_again_ns = result == SLUICE_TIMEOUT ? INT64_MAX : sl_os_now() + AGAIN;
+    writer->grow_again_ns = result == SLUICE_TIMEOUT ? INT64_MAX : sl_os_now() + RETRY_DELAY;
     sl_log(SLUICE_LOG_WARN, "channel '%s': cannot grow beyond %u slots: %s", writer->base.name, writer->slot_count,
            sl_last_error());
     return SLUICE_NO_SLOT;
@@ -103,11 +102,11 @@ int sl_grow_settle(struct sl_writer *writer)
     }
     writer->growth = NULL;
     free(growth);
-    return r == 0 ? 0 : give_up(writer, r);
+    return r == 0 ? 0 : report_failure(writer, r);
 }
 
-/* Waits for the thread until so long after it began: while it takes long, that is once for all calls. */
-static void await(const struct sl_growth *growth, int64_t patience_ns)
+/* The time counts from the beginning of the growth, so several calls together wait no longer. */
+static void wait_for_memory(const struct sl_growth *growth, int64_t patience_ns)
 {
     int64_t until = growth->began_ns + patience_ns;
 
@@ -124,11 +123,11 @@ int sl_grow(struct sl_writer *writer, int64_t patience_ns)
         return SLUICE_NO_SLOT;
     SL_STAGE_BEGIN(MAKE_SLOTS);
     if (!writer->growth)
-        r = start(writer);
+        r = start_growth(writer);
     if (r == 0)
-        await(writer->growth, patience_ns);
+        wait_for_memory(writer->growth, patience_ns);
     SL_STAGE_END(MAKE_SLOTS);
-    return r == 0 ? sl_grow_settle(writer) : give_up(writer, r);
+    return r == 0 ? sl_grow_settle(writer) : report_failure(writer, r);
 }
 
 void sl_grow_leave(struct sl_writer *writer)
@@ -137,6 +136,6 @@ void sl_grow_leave(struct sl_writer *writer)
     uint32_t making = MAKING;
 
     writer->growth = NULL;
-    if (growth && !atomic_compare_exchange_strong(&growth->state, &making, LEFT))
-        drop(growth);
+    if (growth && !atomic_compare_exchange_strong(&growth->state, &making, ABANDONED))
+        free_growth(growth);
 }

@@ -3,8 +3,8 @@
 
 #include "os/os.h"
 
-#define FIRST_LOOK (SLUICE_MS / 20)
-#define LAST_LOOK SLUICE_MS
+#define MIN_POLL_INTERVAL (SLUICE_MS / 20)
+#define MAX_POLL_INTERVAL SLUICE_MS
 
 static int make_idle_words(struct sl_in_flight *flight, const char *device)
 {
@@ -87,13 +87,13 @@ uint32_t sl_in_flight_count(const struct sl_ring *ring)
 
 bool sl_in_flight_wait(const struct sl_in_flight *flight, const struct sl_ring *ring, int64_t timeout_ns)
 {
-    int64_t deadline = sl_os_deadline(timeout_ns), look = FIRST_LOOK;
+    int64_t deadline = sl_os_deadline(timeout_ns), interval = MIN_POLL_INTERVAL;
 
     for (int64_t now = sl_os_now(); sl_in_flight_count(ring) > 0; now = sl_os_now()) {
         if (now >= deadline || sl_in_flight_probe(flight) != 0) /* `now` is from before: this thread may have been suspended */
             return false;
-        sl_os_sleep(look);
-        look = look * 2 < LAST_LOOK ? look * 2 : LAST_LOOK;
+        sl_os_sleep(interval);
+        interval = interval * 2 < MAX_POLL_INTERVAL ? interval * 2 : MAX_POLL_INTERVAL;
     }
     return true;
 }

@@ -24,7 +24,7 @@ int sl_in_flight_open(struct sl_in_flight *flight, const char *device, void *add
 /* Before the words are unmapped; with no lock held, and only once nothing is in flight. */
 void sl_in_flight_close(struct sl_in_flight *flight);
 
-/* Raises words behind the work queued on `stream`; SLUICE_E_CAPTURING if it captures a graph. */
+/* Queues signals behind the work on `stream`; SLUICE_E_CAPTURING if it captures a graph. */
 int sl_in_flight_signal(struct sl_in_flight *flight, struct sluice_stream stream, const struct sl_signal *signals,
                      uint32_t count);
 

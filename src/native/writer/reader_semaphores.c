@@ -10,42 +10,42 @@
 
 /* ---- pages that are registered with the device ---- */
 
-struct newcomer {
+struct registration {
     struct sl_shared_page *page; /* held */
     const struct sl_sync_ops *sync;
     char device[SL_DEVICE_NAME];
 };
 
-static void get_to_know(void *argument)
+static void register_page(void *argument)
 {
-    struct newcomer *newcomer = argument;
-    struct sl_shared_page *page = newcomer->page;
-    int r = newcomer->sync->attach(newcomer->device, page->address, page->bytes, true, &page->known);
+    struct registration *registration = argument;
+    struct sl_shared_page *page = registration->page;
+    int r = registration->sync->attach(registration->device, page->address, page->bytes, true, &page->known);
 
     if (r == 0)
-        page->forget = newcomer->sync->detach;
+        page->forget = registration->sync->detach;
     else
         sl_log(SLUICE_LOG_WARN, "a reader cannot take frames ahead: %s", sl_last_error());
     sl_store(&page->state, r == 0 ? SL_PAGE_REGISTERED : SL_PAGE_REFUSED, release);
     sl_shared_page_drop(page);
-    free(newcomer);
+    free(registration);
 }
 
 void sl_reader_semaphores_register(struct sl_shared_page *page, const struct sl_sync_ops *sync, const char *device)
 {
-    struct newcomer *newcomer = malloc(sizeof *newcomer);
+    struct registration *registration = malloc(sizeof *registration);
 
-    if (newcomer) {
-        *newcomer = (struct newcomer){ .page = page, .sync = sync };
-        snprintf(newcomer->device, sizeof newcomer->device, "%s", device);
+    if (registration) {
+        *registration = (struct registration){ .page = page, .sync = sync };
+        snprintf(registration->device, sizeof registration->device, "%s", device);
         sl_add(&page->users, 1);
-        if (sl_background_start(get_to_know, newcomer))
+        if (sl_background_start(register_page, registration))
             return;
         sl_add(&page->users, (uint32_t)-1);
-        free(newcomer);
+        free(registration);
     }
     sl_store(&page->state, SL_PAGE_REFUSED, relaxed);
-    sl_log(SLUICE_LOG_WARN, "a reader cannot take frames ahead: no thread can be had to tell the device of it");
+    sl_log(SLUICE_LOG_WARN, "a reader cannot take frames ahead: no thread could be started to register its page with the device");
 }
 
 /* ---- the list ---- */
@@ -63,7 +63,7 @@ static struct sl_reader_semaphore *find_page(struct sl_reader_semaphores *semaph
 static void list_readers(struct sl_reader_semaphores *semaphores, struct sl_serve *serve)
 {
     for (uint32_t i = 0; i < semaphores->count; i++)
-        semaphores->list[i].here = false;
+        semaphores->list[i].in_table = false;
     for (uint32_t i = 0; i < serve->reader_count; i++) {
         struct sl_shared_page *page = serve->readers[i].shared;
         struct sl_reader_semaphore *known = find_page(semaphores, page);
@@ -71,10 +71,10 @@ static void list_readers(struct sl_reader_semaphores *semaphores, struct sl_serv
         if (!serve->readers[i].ahead || state == SL_PAGE_REFUSED)
             continue;
         if (known) {
-            known->here = true;
+            known->in_table = true;
         } else if (state == SL_PAGE_REGISTERED && semaphores->count < SLUICE_MAX_READERS) {
             sl_add(&page->users, 1);
-            semaphores->list[semaphores->count++] = (struct sl_reader_semaphore){ .page = page, .here = true };
+            semaphores->list[semaphores->count++] = (struct sl_reader_semaphore){ .page = page, .in_table = true };
         } else {
             sl_store(&serve->ahead_changed, 1, relaxed);
         }
@@ -91,9 +91,9 @@ void sl_reader_semaphores_update(struct sl_reader_semaphores *semaphores, struct
     sl_mutex_unlock(&serve->lock);
     for (uint32_t i = 0; i < semaphores->count; i++) {
         struct sl_reader_semaphore *semaphore = &semaphores->list[i];
-        if (!semaphore->here && busy) {
+        if (!semaphore->in_table && busy) {
             sl_store(&serve->ahead_changed, 1, relaxed); /* another time */
-        } else if (!semaphore->here) {
+        } else if (!semaphore->in_table) {
             sl_shared_page_drop(semaphore->page);
             continue;
         }
@@ -106,10 +106,10 @@ void sl_reader_semaphores_update_requests(struct sl_reader_semaphores *semaphore
 {
     for (uint32_t i = 0; i < semaphores->count; i++) {
         struct sl_reader_semaphore *semaphore = &semaphores->list[i];
-        bool asks = next <= sl_load(semaphore->page->words.semaphores_to, relaxed);
-        if (asks != semaphore->asks)
-            sl_store(semaphore->page->words.semaphores_from, asks ? next : 0, release);
-        semaphore->asks = asks;
+        bool requested = next <= sl_load(semaphore->page->words.semaphores_to, relaxed);
+        if (requested != semaphore->requested)
+            sl_store(semaphore->page->words.semaphores_from, requested ? next : 0, release);
+        semaphore->requested = requested;
     }
 }
 
@@ -126,7 +126,7 @@ uint32_t sl_reader_semaphores_fill_signals(const struct sl_reader_semaphores *se
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < semaphores->count; i++)
-        if (semaphores->list[i].asks)
+        if (semaphores->list[i].requested)
             signals[count++] = (struct sl_signal){ &semaphores->list[i].page->words.semaphores[slot], sequence };
     return count;
 }

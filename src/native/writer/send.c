@@ -10,10 +10,10 @@
 #include "native/writer/writer.h"
 #include "util/result.h"
 
-#define CAPTURE_PATIENCE (10 * SLUICE_S)
+#define CAPTURE_TIMEOUT (10 * SLUICE_S)
 
 /* A new generation if an array outgrows this one. */
-static int make_room(struct sl_writer *writer, const struct sluice_array *arrays, uint32_t count,
+static int grow_format(struct sl_writer *writer, const struct sluice_array *arrays, uint32_t count,
                      const uint32_t *indices)
 {
     struct sluice_format format;
@@ -37,7 +37,7 @@ static int make_room(struct sl_writer *writer, const struct sluice_array *arrays
 /* ---- from begin to commit ---- */
 
 /* Plans where and how the array is copied. The record is only written if it must change, as others read it. */
-static int plan(struct sl_writer *writer, const struct sl_view *view, const struct sl_copy_job *job,
+static int plan_copy(struct sl_writer *writer, const struct sl_view *view, const struct sl_copy_job *job,
                 const struct sluice_array *array, uint32_t index, struct sluice_array *to, struct sl_copy *copy)
 {
     const struct sluice_array *capacity = &view->format->arrays[index];
@@ -57,7 +57,7 @@ static int plan(struct sl_writer *writer, const struct sl_view *view, const stru
     return r;
 }
 
-static int fill(struct sl_writer *writer, const struct sluice_frame *frame, struct sl_copy_job *job,
+static int copy_arrays(struct sl_writer *writer, const struct sluice_frame *frame, struct sl_copy_job *job,
                 const struct sluice_array *arrays, const uint32_t *indices, bool known, uint64_t *bytes)
 {
     char *address = writer->slots[frame->slot].address;
@@ -75,7 +75,7 @@ static int fill(struct sl_writer *writer, const struct sluice_frame *frame, stru
     if ((r = sl_native_writer_view(&writer->base, frame, &view)) != 0)
         return r;
     for (uint32_t i = 0; i < job->count; i++) {
-        if ((r = plan(writer, &view, job, &arrays[i], indices[i], &to, &copy)) != 0 || (r = sl_copy_queue(job, i, &copy)) != 0)
+        if ((r = plan_copy(writer, &view, job, &arrays[i], indices[i], &to, &copy)) != 0 || (r = sl_copy_queue(job, i, &copy)) != 0)
             return r;
         *bytes += to.nbytes;
     }
@@ -83,7 +83,7 @@ static int fill(struct sl_writer *writer, const struct sluice_frame *frame, stru
 }
 
 /* Times and metadata that the caller gave. */
-static void take_header(struct sluice_frame *frame, const struct sluice_frame *header)
+static void copy_header(struct sluice_frame *frame, const struct sluice_frame *header)
 {
     if (header->capture_ns != 0 || header->capture_clock != SLUICE_CLOCK_MONOTONIC) /* 0: begin's now stays */
         frame->capture_ns = header->capture_ns;
@@ -96,7 +96,7 @@ static void take_header(struct sluice_frame *frame, const struct sluice_frame *h
 /* Publishes nothing. Waits for the work queued on the slot before the slot is reused, and before the failure is returned,
  * after which the program may free its arrays. A stream that has begun to capture meanwhile cannot be waited for before the capture
  * ends. */
-static int take_back(struct sl_writer *writer, struct sluice_frame *frame, struct sl_copy_job *job, int result)
+static int cancel_send(struct sl_writer *writer, struct sluice_frame *frame, struct sl_copy_job *job, int result)
 {
     char why[640];
 
@@ -108,7 +108,7 @@ static int take_back(struct sl_writer *writer, struct sluice_frame *frame, struc
                sl_last_error());
     if (job->uses_source && !captures)
         (void)sl_copy_finish(job);
-    else if (job->uses_source && !sl_deferred_cancel_wait(writer, frame->slot, CAPTURE_PATIENCE))
+    else if (job->uses_source && !sl_deferred_cancel_wait(writer, frame->slot, CAPTURE_TIMEOUT))
         sl_log(SLUICE_LOG_WARN, "channel '%s': a send failed, and copies that it had queued may still read its arrays: its stream "
                "captures a graph since, and does not tell", writer->base.name);
     return sl_fail_text(result, why);
@@ -125,14 +125,14 @@ static int send_copies(struct sl_writer *writer, struct sl_copy_job *job, struct
         return r;
     if (!known || writer->took_long)
         sl_copy_recheck_capture(job);
-    take_header(frame, header);
+    copy_header(frame, header);
     SL_STAGE_BEGIN(SEND_COPY);
-    r = fill(writer, frame, job, arrays, indices, known, &bytes);
+    r = copy_arrays(writer, frame, job, arrays, indices, known, &bytes);
     SL_STAGE_END(SEND_COPY);
     if (r == 0)
         r = sl_commit_frame(writer, frame, job->stream, job);
     if (r != 0)
-        return take_back(writer, frame, job, r);
+        return cancel_send(writer, frame, job, r);
     sl_mutex_lock(&writer->serve->lock);
     writer->copied_bytes += bytes;
     writer->graph_sends += job->by_graph;
@@ -140,7 +140,7 @@ static int send_copies(struct sl_writer *writer, struct sl_copy_job *job, struct
     return 0;
 }
 
-/* At the first send, which waits for the driver to make a stream and to register a page of words. Before that it is not known
+/* At the first send, which waits for the driver to make a stream and to register a page. Before that it is not known
  * whether this writer will send; most that write in place never do. Fetch has its own copier for the same reason. */
 static int open_copier(struct sl_writer *writer)
 {
@@ -169,11 +169,11 @@ static void give_ticket(struct sl_writer *writer, const struct sluice_frame *fra
                         struct sluice_ticket *ticket)
 {
     const struct sl_words *words = &writer->ring.words;
-    struct sl_fence told = { .word = &words->ready[frame->slot],
+    struct sl_fence fence = { .word = &words->ready[frame->slot],
                             .value = frame->sequence,
                             .slot_seq = &words->slot_seq[frame->slot] };
 
-    sl_copy_ticket(job, sl_copy_launches(job) ? &told : NULL, ticket);
+    sl_copy_ticket(job, sl_copy_launches(job) ? &fence : NULL, ticket);
 }
 
 int sl_native_send(struct sluice_writer *base, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t count,
@@ -201,7 +201,7 @@ int sl_native_send(struct sluice_writer *base, struct sluice_frame *header, cons
          (r = sl_stream_refused(writer->base.name, writer->in_flight.sync->check(writer->in_flight.pages, stream))) != 0) ||
         (r = begin_job(writer, arrays, count, stream, known, indices, &job)) != 0)
         return sl_writer_explain_failure(writer, r);
-    if ((known || (r = make_room(writer, arrays, count, indices)) == 0) &&
+    if ((known || (r = grow_format(writer, arrays, count, indices)) == 0) &&
         (r = send_copies(writer, &job, header, arrays, indices, known, &frame)) == 0) {
         if (ticket)
             give_ticket(writer, &frame, &job, ticket);

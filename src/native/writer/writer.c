@@ -11,10 +11,10 @@
 #include "util/result.h"
 
 #define DEFAULT_SLOTS 4
-#define LEAST_SLOTS 3 /* the newest frame, one being written, one being read */
-#define CLOSE_PATIENCE (2 * SLUICE_S) /* for frames in flight */
-#define HEIR_PATIENCE SLUICE_S /* how long to wait for the memory of a writer that has just died (protocol 4.4) */
-#define HEIR_LOOK (20 * SLUICE_MS)
+#define MIN_SLOTS 3 /* the newest frame, one being written, one being read */
+#define CLOSE_TIMEOUT (2 * SLUICE_S) /* for frames in flight */
+#define MEMORY_TIMEOUT SLUICE_S /* how long to wait for the memory of a writer that has just died (protocol 4.4) */
+#define MEMORY_RETRY_DELAY (20 * SLUICE_MS)
 
 /* ---- open ---- */
 
@@ -30,10 +30,10 @@ static int complete_params(struct sluice_writer_params *params)
         params->slots = params->max_slots && params->max_slots < DEFAULT_SLOTS ? params->max_slots : DEFAULT_SLOTS;
     if (params->max_slots == 0)
         params->max_slots = params->slots * 2 < SLUICE_MAX_SLOTS ? params->slots * 2 : SLUICE_MAX_SLOTS;
-    if (params->slots < LEAST_SLOTS || params->slots > SLUICE_MAX_SLOTS || params->max_slots < params->slots ||
+    if (params->slots < MIN_SLOTS || params->slots > SLUICE_MAX_SLOTS || params->max_slots < params->slots ||
         params->max_slots > SLUICE_MAX_SLOTS)
         return sl_fail(SLUICE_E_INVALID, "channel '%s': %u slots growing to %u: use %d to %d, and no less to grow to", name,
-                       params->slots, params->max_slots, LEAST_SLOTS, SLUICE_MAX_SLOTS);
+                       params->slots, params->max_slots, MIN_SLOTS, SLUICE_MAX_SLOTS);
     if (params->readers == 0)
         params->readers = SLUICE_MAX_READERS;
     if (params->readers > SLUICE_MAX_READERS)
@@ -89,7 +89,7 @@ static void joined_ahead(void *context, struct sl_shared_page *page)
         sl_store(&page->state, SL_PAGE_REFUSED, relaxed);
 }
 
-static void give_back(struct sl_writer *writer)
+static void destroy(struct sl_writer *writer)
 {
     (void)sl_copier_close(&writer->copier, false);
     sl_reader_semaphores_close(&writer->reader_semaphores);
@@ -100,11 +100,11 @@ static void give_back(struct sl_writer *writer)
     sl_slot_memory_destroy(writer);
 }
 
-static void give_back_apart(void *argument)
+static void destroy_in_background(void *argument)
 {
     struct sl_writer *writer = argument;
 
-    give_back(writer);
+    destroy(writer);
     writer->base.object.finish = NULL;
     sl_object_drop(&writer->base.object);
 }
@@ -116,7 +116,7 @@ static void finish(struct sl_object *object)
 
     sl_grow_leave(writer);
     /* Memory that the device still works on cannot be unmapped. Readers get its frames if they are ready soon. */
-    bool done = sl_deferred_cancel_end(writer, CLOSE_PATIENCE) && sl_in_flight_wait(&writer->in_flight, &writer->ring, CLOSE_PATIENCE);
+    bool done = sl_deferred_cancel_end(writer, CLOSE_TIMEOUT) && sl_in_flight_wait(&writer->in_flight, &writer->ring, CLOSE_TIMEOUT);
     uint32_t lost = done ? 0 : sl_in_flight_lose(&writer->ring);
 
     if (lost)
@@ -131,24 +131,24 @@ static void finish(struct sl_object *object)
         sl_log(SLUICE_LOG_WARN, "channel '%s': its memory stays until the process ends", writer->base.name);
     } else if (writer->in_flight.pages) {
         sl_object_defer_finish(&writer->base.object);
-        sl_background_run(give_back_apart, writer);
+        sl_background_run(destroy_in_background, writer);
         sl_background_await(writer->base.name);
     } else {
-        give_back(writer);
+        destroy(writer);
     }
 }
 
 /* The kernel frees the memory of a killed writer of this name a little after its name becomes free. */
 static int make_slots(struct sl_writer *writer)
 {
-    int64_t deadline = sl_os_deadline(HEIR_PATIENCE);
+    int64_t deadline = sl_os_deadline(MEMORY_TIMEOUT);
     int r = sl_generation_make(writer, writer->params.format);
 
-    if (r == SLUICE_E_NO_MEMORY && writer->serve->inherited)
+    if (r == SLUICE_E_NO_MEMORY && writer->serve->previous_died)
         sl_log(SLUICE_LOG_WARN, "channel '%s': its last writer was killed and may have memory still; waiting up to 1 s for that: %s",
                writer->base.name, sl_last_error());
-    while (r == SLUICE_E_NO_MEMORY && writer->serve->inherited && sl_os_now() < deadline) {
-        sl_os_sleep(HEIR_LOOK);
+    while (r == SLUICE_E_NO_MEMORY && writer->serve->previous_died && sl_os_now() < deadline) {
+        sl_os_sleep(MEMORY_RETRY_DELAY);
         r = sl_generation_make(writer, writer->params.format);
     }
     return r;

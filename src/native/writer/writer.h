@@ -132,10 +132,10 @@ int sl_generation_make(struct sl_writer *writer, const struct sluice_format *for
  * until `patience_ns` after this began; a later call, or sl_grow_settle, then adds it. */
 int sl_grow(struct sl_writer *writer, int64_t patience_ns);
 
-/* Adds the slot that is being added, if its memory is there by now; else SLUICE_NO_SLOT. */
+/* Completes the growth if its memory has been made; else SLUICE_NO_SLOT. */
 int sl_grow_settle(struct sl_writer *writer);
 
-/* The slot is of no use any more: its generation, or the writer, ends. */
+/* Abandons the growth: its generation, or the writer, ends. */
 void sl_grow_leave(struct sl_writer *writer);
 
 /* ---- free_slot.c ---- */
@@ -143,16 +143,16 @@ void sl_grow_leave(struct sl_writer *writer);
 /* A frame so late that the driver is queried about it. */
 #define SL_LATE (5 * SLUICE_MS)
 
-/* Takes a slot, if need be once one has become free; -1: none has. */
+/* Takes a free slot, or waits for one; -1: none became free. */
 int sl_free_slot_find(struct sl_writer *writer, int64_t timeout_ns);
 
-/* There was none: SLUICE_NO_SLOT, and why. `dropped`: 1 if this counts as a dropped frame. */
+/* Returns SLUICE_NO_SLOT, with a message that says why none is free. `dropped`: 1 if this counts as a dropped frame. */
 int sl_free_slot_report_none(struct sl_writer *writer, uint64_t dropped);
 
-/* Calls `enough` whenever a slot may have become free, until it returns true or the time is up. That counts from `since`, when the
- * caller began to wait, as do the stats. */
+/* Calls `is_done` whenever a slot may have become free, until it returns true or the time is up. The time, and that in the statistics,
+ * counts from `since`. */
 bool sl_free_slot_wait(struct sl_writer *writer, int64_t since, int64_t timeout_ns,
-                       bool (*enough)(struct sl_writer *, int *), int *out);
+                       bool (*is_done)(struct sl_writer *, int *), int *out);
 
 /* ---- begin.c ---- */
 
@@ -204,13 +204,13 @@ static inline void sl_record_prefetch(const struct sl_record *record)
 
 /* ---- deferred_cancel.c ---- */
 
-/* The frame begun in the slot cannot be cancelled, as `stream` captures: that is done once it no longer does. */
+/* `stream` captures a graph, so the slot's frame cannot be cancelled yet: does that once the capture has ended. */
 int sl_deferred_cancel_begin(struct sl_writer *writer, uint32_t slot, struct sluice_stream stream);
 
 /* Cancels those whose streams no longer capture. */
 void sl_deferred_cancel_settle(struct sl_writer *writer);
 
-/* Waits until the slot's was cancelled, and its work is done. False: not in time. */
+/* Waits until the slot's frame was cancelled and its work is done. False: not in time. */
 bool sl_deferred_cancel_wait(struct sl_writer *writer, uint32_t slot, int64_t timeout_ns);
 
 /* When the writer ends. False: not all could be cancelled, and work may still use their slots. */
