@@ -25,7 +25,7 @@ struct sl_lease {
 
 enum {
     SL_LEASE_NONE = -1,  /* nothing to take: sleep until sl_lease_want */
-    SL_LEASE_RETRY = -2, /* the writer was faster; look again */
+    SL_LEASE_RETRY = -2, /* the writer was faster; take again */
     SL_LEASE_SOON = -3,  /* one is committed, and its writer's device still works on it */
 };
 

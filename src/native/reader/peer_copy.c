@@ -18,7 +18,7 @@
 #define COPY_TIMEOUT (2 * SLUICE_S) /* for one copy */
 #define SPIN_NS (SLUICE_MS / 2)    /* over NVLink a frame takes 0.1 ms: too short for a sleep */
 
-/* Memory for copies; lives until its room and all pins have dropped it. */
+/* Memory for copies; lives until its buffer and all pins have dropped it. */
 struct copy_memory {
     struct sl_mem_shared shared;
     struct sl_memory object;
@@ -99,7 +99,7 @@ int sl_peer_copy_choose(const struct sl_reader *reader, struct sl_session *sessi
     return 0;
 }
 
-/* ---- room ---- */
+/* ---- buffers ---- */
 
 static bool wants_copies(const struct sl_session *session)
 {
@@ -229,14 +229,14 @@ struct sl_mem_shared *sl_peer_copy_pin(const struct sl_reader *reader, const str
     return shared;
 }
 
-/* The end of a copy wakes nobody. A reader that does not spin sleeps until it is due: copies take about the same time each. */
+/* The end of a copy wakes nobody. A reader that does not spin sleeps until the estimated time: copies take about the same time each. */
 static int wait_for_copy(struct sl_reader *reader, struct sl_memory *object)
 {
     int64_t began = sl_os_now(), now = began, unready = 0, spin_until = began + (reader->params.spin_ns < 0 ? 0 : SPIN_NS);
     bool watched = false;
     int r;
 
-    /* The time is from before the look: this thread may have been suspended since the last one. */
+    /* The time was read before the check: this thread may have been suspended since. */
     while ((r = object->ops->copy_look(object)) == SLUICE_NOT_READY && now - began < COPY_TIMEOUT) {
         unready = now - began;
         if (now < spin_until) {
@@ -256,7 +256,7 @@ static int wait_for_copy(struct sl_reader *reader, struct sl_memory *object)
     return r;
 }
 
-/* The copy goes on: until it ends, the slot's memory and the room are in use, even if the slot is reused. */
+/* The copy goes on: until it ends, the slot's memory and the buffer are in use, even if the slot is reused. */
 static int report_late_copy(struct sl_reader *reader, struct sl_held *entry)
 {
     entry->session->lease.given_up = entry->sequence;

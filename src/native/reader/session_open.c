@@ -82,7 +82,7 @@ static struct sl_link *take_link(struct sl_reader *reader)
     return link;
 }
 
-/* A link is `unfit` if no session can be made from it: acquire tries again, and reports why. */
+/* Without a session the link is kept: acquire tries again, and reports why. */
 static void hand_over(struct sl_reader *reader, struct sl_link *link, struct sl_session *session)
 {
     sl_service_lock();
@@ -114,16 +114,18 @@ static void open_sessions(void *argument)
 
 bool sl_session_open_begin(struct sl_reader *reader)
 {
-    if (!reader->next.link || !reader->next.use_thread || sl_load(&reader->closing, relaxed) || reader->next.link->memory_kind == SL_MEM_HOST)
+    struct sl_next_session *next = &reader->next;
+
+    if (!next->link || !next->use_thread || sl_load(&reader->closing, relaxed) || next->link->memory_kind == SL_MEM_HOST)
         return false;
-    reader->next.failed = false;
-    if (reader->next.thread_runs)
+    next->failed = false;
+    if (next->thread_runs)
         return true;
     sl_add(&reader->base.object.uses, 1); /* its handle is valid: close sets `closing` under this lock before it ends the handle */
-    reader->next.thread_runs = sl_background_start(open_sessions, reader);
-    if (!reader->next.thread_runs)
+    next->thread_runs = sl_background_start(open_sessions, reader);
+    if (!next->thread_runs)
         sl_add(&reader->base.object.uses, (uint32_t)-1);
-    return reader->next.thread_runs;
+    return next->thread_runs;
 }
 
 void sl_session_open_wait(struct sl_reader *reader)

@@ -129,7 +129,7 @@ static bool watch_frame(const struct sl_reader *reader, int64_t until)
             return true;
         if (should_return(reader))
             break;
-        session->awaited.unready_ns = now; /* read before the looks */
+        session->awaited.unready_ns = now; /* read before the polls */
         now = sl_os_now();
     }
     return false;

@@ -61,8 +61,8 @@ static void end_page(void *argument)
 {
     struct sl_shared_page *page = argument;
 
-    if (page->forget)
-        page->forget(page->known);
+    if (page->unregister)
+        page->unregister(page->registered);
     sl_os_unmap(page->address, page->bytes);
     free(page);
 }
@@ -72,7 +72,7 @@ void sl_shared_page_drop(struct sl_shared_page *page)
 {
     if (!page || sl_add(&page->users, (uint32_t)-1) != 1)
         return;
-    if (!page->forget)
+    if (!page->unregister)
         end_page(page);
     else if (!sl_background_start(end_page, page))
         sl_log(SLUICE_LOG_WARN, "the page of a reader that left stays mapped: no thread could be started to unmap it");

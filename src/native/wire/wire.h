@@ -85,7 +85,7 @@ struct sl_record {
 /* ---- the writer's side ---- */
 
 /* A reader's page in the writer: mapped while the reader is connected, and while the writer uses it. If the reader waits ahead
- * on its GPU the core registers the page with the writer's device (SL_PAGE_REGISTERED); its last user undoes that before it
+ * on its GPU the writer registers the page with the writer's device (SL_PAGE_REGISTERED); its last user undoes that before it
  * is unmapped. */
 enum { SL_PAGE_UNKNOWN, SL_PAGE_REGISTERED, SL_PAGE_REFUSED };
 struct sl_sync_pages;
@@ -95,8 +95,8 @@ struct sl_shared_page {
     uint64_t bytes;
     sl_word32 users;
     sl_word32 state; /* SL_PAGE_; stored last */
-    struct sl_sync_pages *known;                  /* as the device knows it */
-    void (*forget)(struct sl_sync_pages *known);  /* may wait for work of the program's; NULL: it is not known */
+    struct sl_sync_pages *registered;                  /* with the writer's device */
+    void (*unregister)(struct sl_sync_pages *registered); /* may wait for work of the program's; NULL: it is not registered */
 };
 void sl_shared_page_drop(struct sl_shared_page *page);
 
@@ -121,9 +121,9 @@ struct sl_serve_params {
     uint32_t memory_kind;         /* SL_MEM_ */
     uint64_t session;
     uint32_t ids;
-    /* Under the service lock and the channel lock. Fills in what only the writer's core knows. */
+    /* Under the service lock and the channel lock. Fills in what only the writer knows. */
     void (*describe)(void *context, struct sluice_channel_info *info);
-    /* Under the service lock: a reader that waits ahead has joined. It is told so when the state of its page is known, or a moment
+    /* Under the service lock: a reader that waits ahead has joined. Its WELCOME is sent when the state of its page is known, or a moment
      * later. */
     void (*joined_ahead)(void *context, struct sl_shared_page *page);
     void *context;
@@ -231,7 +231,7 @@ void sl_serve_holders(struct sl_serve *serve, char *text, size_t size);
 /* Evicts readers that hold more frames than they were granted, and those that have held a lease for longer than this
  * (0: no limit). Returns how many. On the writer's thread. */
 uint32_t sl_serve_evict(struct sl_serve *serve, int64_t lease_timeout_ns);
-/* Tells readers of the end, and releases the name. `destroy` then frees the rest, which unmaps the words. */
+/* Sends readers a goodbye, and releases the name. `destroy` then frees the rest, which unmaps the words. */
 void sl_serve_close(struct sl_serve *serve);
 void sl_serve_destroy(struct sl_serve *serve);
 

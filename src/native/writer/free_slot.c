@@ -60,7 +60,7 @@ bool sl_free_slot_wait(struct sl_writer *writer, int64_t since, int64_t timeout_
     }
     sl_store(serve->waiting, 0, relaxed);
     sl_mutex_lock(&serve->lock);
-    if (now != start) /* else it was there at the first look */
+    if (now != start) /* else a slot was free at once */
         writer->waited_ns += (uint64_t)(now - since);
     sl_mutex_unlock(&serve->lock);
     return found;

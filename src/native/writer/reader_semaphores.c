@@ -20,10 +20,10 @@ static void register_page(void *argument)
 {
     struct registration *registration = argument;
     struct sl_shared_page *page = registration->page;
-    int r = registration->sync->attach(registration->device, page->address, page->bytes, true, &page->known);
+    int r = registration->sync->attach(registration->device, page->address, page->bytes, true, &page->registered);
 
     if (r == 0)
-        page->forget = registration->sync->detach;
+        page->unregister = registration->sync->detach;
     else
         sl_log(SLUICE_LOG_WARN, "a reader cannot take frames ahead: %s", sl_last_error());
     sl_store(&page->state, r == 0 ? SL_PAGE_REGISTERED : SL_PAGE_REFUSED, release);
