@@ -23,7 +23,7 @@ int sl_frame_fill(struct sl_reader *reader, uint32_t slot, uint64_t sequence, st
                   struct sluice_frame *frame);
 
 /* A time of the writer's by our clock. It may be any number; the result is never negative. */
-static inline int64_t sl_frame_fill_time(const struct sl_link *link, int64_t theirs)
+static inline int64_t sl_link_local_time(const struct sl_link *link, int64_t theirs)
 {
     int64_t ours = (int64_t)((uint64_t)theirs - (uint64_t)link->clock_offset_ns);
     return ours > 0 ? ours : 0;

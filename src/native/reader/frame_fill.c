@@ -48,7 +48,7 @@ static void fill_frame(struct sl_reader *reader, const struct sl_held *entry, co
         .session = link->session,
         .missed = count_missed(session, record->dropped),
         .capture_ns = record->capture_ns,
-        .commit_ns = sl_frame_fill_time(link, record->commit_ns),
+        .commit_ns = sl_link_local_time(link, record->commit_ns),
         .meta_size = record->meta_size,
         .capture_clock = record->capture_clock,
         /* Only a writer stores through this pointer; readers map the memory read-only. */
@@ -62,7 +62,7 @@ static void fill_frame(struct sl_reader *reader, const struct sl_held *entry, co
                     [SL_FRAME_ENTRY] = (uint64_t)(entry - reader->held), 0, 0, 0 },
     };
     if (frame->capture_clock == SLUICE_CLOCK_MONOTONIC)
-        frame->capture_ns = sl_frame_fill_time(link, frame->capture_ns);
+        frame->capture_ns = sl_link_local_time(link, frame->capture_ns);
     if (reader->last_session != 0 && reader->last_session != link->session)
         frame->flags |= SLUICE_FRAME_NEW_SESSION;
     if (session->generation != frame->generation)

@@ -115,7 +115,7 @@ int64_t sl_wait_since(const struct sl_session *session, uint64_t want, int64_t n
     if (slot < 0)
         return now;
     const struct sl_record *record = sl_link_record(link, (uint32_t)slot);
-    int64_t at = sl_frame_fill_time(link, (int64_t)sl_load_wide(&record->commit_ns));
+    int64_t at = sl_link_local_time(link, (int64_t)sl_load_wide(&record->commit_ns));
     return at > 0 && at < now ? at : now;
 }
 
