@@ -38,15 +38,21 @@ static const struct args_option options[] = {
 
 /* ---- Sluice recordings ---- */
 
+static int report_write_error(const struct record *record)
+{
+    say_error(record->command, "cannot write to %s: %s.", record->path, strerror(errno));
+    return EXIT_FAILED;
+}
+
 static int create_recording(struct record *record)
 {
     record->file = fopen(record->path, "wbe");
     if (record->file && recording_create(record->file, record->channel))
         return EXIT_DONE;
-    say_error(record->command, "cannot write %s: %s.", record->path, strerror(errno));
+    int code = report_write_error(record);
     if (record->file)
         fclose(record->file);
-    return EXIT_FAILED;
+    return code;
 }
 
 /* Reports errno, and cuts off what follows `end`, the end of the last whole frame. */
@@ -92,14 +98,10 @@ static int write_raw_frame(struct record *record, const struct sluice_frame *fra
 
 static int finish_recording(struct record *record, int code)
 {
-    if (code == EXIT_DONE && !recording_put_end(record->file, record->frames, record->missed)) {
-        say_error(record->command, "cannot write to %s: %s.", record->path, strerror(errno));
-        code = EXIT_FAILED;
-    }
-    if (fclose(record->file) != 0 && code == EXIT_DONE) {
-        say_error(record->command, "cannot write to %s: %s.", record->path, strerror(errno));
-        code = EXIT_FAILED;
-    }
+    if (code == EXIT_DONE && !recording_put_end(record->file, record->frames, record->missed))
+        code = report_write_error(record);
+    if (fclose(record->file) != 0 && code == EXIT_DONE)
+        code = report_write_error(record);
     return code;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Recording a video: ffmpeg needs a constant frame rate. A frame after a gap is written several times, so that the
- * video keeps time across drops and restarts; no frame is left out.
+ * Recording a video. ffmpeg needs a constant frame rate: a frame after a gap is written several
+ * times, so that the video keeps time across drops and restarts. No frame is left out.
  */
 #include <math.h>
 #include <string.h>
@@ -77,8 +77,8 @@ static int start_segment(struct record *record, const struct sluice_frame *frame
         return EXIT_FAILED;
     name_segment(record);
     if (record->segment > 1)
-        say_error(record->command, "the image size changed to %ux%u; continuing in %s.", image->image.width,
-                  image->image.height, record->segment_path);
+        say_error(record->command, "the image size changed to %ux%u; continuing in %s.",
+                  image->image.width, image->image.height, record->segment_path);
     record->segment_start_ns = frame->commit_ns;
     record->segment_frames = 0;
     return media_open(&record->sink, image, record->command) ? EXIT_DONE : EXIT_FAILED;
