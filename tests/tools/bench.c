@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice bench: every row is there, and the JSON is what others read. How fast anything was decides
- * nothing here.
+ * sluice bench: all rows and the JSON output. Times are not checked.
  */
 #include "kit.h"
 
@@ -20,7 +19,7 @@ static const char shape[] =
     "and isinstance(r['params'], dict) and r['n'] > 0 "
     "and r['p50_ns'] <= r['p95_ns'] <= r['p99_ns'] <= r['p999_ns'] for r in d['rows'])";
 
-/* A Python set of what `key` of these rows has. */
+/* The values of `key` in these rows, as a Python set. */
 #define VALUES(bench, key) \
     "{r['params']['" key "'] for r in d['rows'] if r['bench'] == '" bench "'}"
 #define HAVE_LIMITS(benches) \
@@ -83,7 +82,7 @@ TEST_TIMEOUT(bench_times_stages, 60)
     check_json(p.out, "{'begin', 'commit', 'signal', 'write'} <= {s['stage'] for s in d['stages'] if s['bench'] == "
                       "'begin_commit'} and not any(s['stage'] == 'acquire' for s in d['stages'] if s['bench'] == "
                       "'begin_commit')");
-    /* Of the reader too, which is still at it when the writer has all it wants. */
+    /* Also of the reader, which is still running when the writer is done. */
     check_json(p.out, "{'commit', 'wake', 'acquire', 'wait_frame', 'release'} <= {s['stage'] for s in d['stages'] if "
                       "s['bench'] == 'handoff_sleeping'}");
     CHECK_EQ(sluice_run(&p, "bench", "--quick", "--timers", "begin"), 0);
@@ -91,7 +90,7 @@ TEST_TIMEOUT(bench_times_stages, 60)
     check_empty_folder(test_dir());
 }
 
-/* The fake GPU's memory is not the CPU's: whoever touches it dies. */
+/* The CPU cannot access the fake GPU's memory: doing so crashes. */
 TEST_TIMEOUT(bench_of_a_gpu, 90)
 {
     setenv("TMPDIR", test_dir(), 1);

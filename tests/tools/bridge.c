@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command: bridge, between channels in host memory and on the fake driver's GPUs. The test writes one
- * channel and reads the other; the bridge is a process of its own.
+ * The command: bridge, between channels in host memory and on the fake driver's GPUs. The test writes one channel and
+ * reads the other; the bridge is another process.
  */
 #include "kit.h"
 
@@ -28,7 +28,7 @@ static sluice_writer *open_writer(const char *device, struct sluice_format *form
     params.name = "from";
     params.device = device;
     params.format = format;
-    params.policy = SLUICE_WAIT; /* for the bridge, which takes every frame */
+    params.policy = SLUICE_WAIT; /* wait for the bridge, so that it gets every frame */
     params.wait_ns = 10 * SLUICE_S;
     CHECK_OK(sluice_writer_open(&writer, &params));
     return writer;
@@ -56,13 +56,13 @@ static sluice_reader *open_reader_of(const char *name)
     return reader;
 }
 
-/* The byte at a place of frame `number`; no two of its arrays or rows are the same. */
+/* The expected byte of frame `number`; it differs between arrays and rows. */
 static uint8_t byte_of(unsigned number, unsigned array, size_t at)
 {
     return (uint8_t)(number * 31 + array * 101 + at * 7 + at / 251);
 }
 
-/* Sends frame `number`, with arrays as the format has them. */
+/* Sends frame `number` with the arrays of the format. */
 static void send_frame(sluice_writer *writer, unsigned number)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
@@ -83,7 +83,7 @@ static void send_frame(sluice_writer *writer, unsigned number)
         free(format.arrays[i].data);
 }
 
-/* Takes the next frame of TO and compares each byte. `first`: the number of its first array in FROM. */
+/* Acquires the next frame of TO and compares every byte. `first` is the index of its first array in FROM. */
 static void check_frame(sluice_reader *reader, const char *device, unsigned number, unsigned first,
                         struct sluice_array *kept)
 {
@@ -145,7 +145,7 @@ static void pass(const char *from, const char *to)
         CHECK_EQ(array.image.row_order, SLUICE_BOTTOM_UP);
         CHECK_EQ(array.image.colour.transfer, 13);
     }
-    two_arrays(&format, SLUICE_PIXEL_NV12, 2 * WIDTH); /* larger, and of another kind */
+    two_arrays(&format, SLUICE_PIXEL_NV12, 2 * WIDTH); /* larger, and of another pixel format */
     CHECK_OK(sluice_writer_reformat(writer, &format));
     for (unsigned i = 11; i <= 15; i++) {
         send_frame(writer, i);
@@ -200,7 +200,7 @@ TEST_TIMEOUT(bridge_of_frames_with_shapes_of_their_own, 60)
     sluice_start(&bridge, "bridge", "from", "to", "--wait", "-q");
     CHECK_SOON(is_read("from"), 10);
     sluice_reader *reader = open_reader_of("to");
-    for (int64_t rows = 3; rows <= 12; rows++) { /* the last two outgrow it */
+    for (int64_t rows = 3; rows <= 12; rows++) { /* the last two exceed its capacity */
         struct sluice_array array;
         struct sluice_frame frame;
         uint8_t bytes[1200];
@@ -221,7 +221,7 @@ TEST_TIMEOUT(bridge_of_frames_with_shapes_of_their_own, 60)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* A bridge that waits for a slow reader tells it of no frame that was dropped. */
+/* A bridge that waits for a slow reader reports no dropped frames to it. */
 TEST_TIMEOUT(bridge_that_waits_drops_nothing, 60)
 {
     struct sluice_frame frame;
@@ -261,7 +261,7 @@ TEST_TIMEOUT(bridge_of_one_array, 60)
     }
     CHECK_EQ(program_end(&bridge, 0), 0);
     CHECK_OK(sluice_reader_close(&reader));
-    CHECK_EQ(sluice_run(&bridge, "bridge", "from", "to", "--array", "plaec"), 1); /* of the frame that is there */
+    CHECK_EQ(sluice_run(&bridge, "bridge", "from", "to", "--array", "plaec"), 1); /* not in the frame */
     CHECK_HAS(bridge.err, "'plaec'");
     CHECK_HAS(bridge.err, "'image', 'place'");
     CHECK_OK(sluice_writer_close(&writer));
@@ -291,9 +291,9 @@ TEST_TIMEOUT(bridge_goes_on_where_its_array_comes_back, 60)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* ---- who comes and goes ---- */
+/* ---- programs that close, die and restart ---- */
 
-/* Waits for a frame of another session than `session`, or any if that is 0; returns its session. */
+/* Waits for a frame whose session is not `session` (0: any frame); returns its session. */
 static uint64_t frame_of_another(sluice_reader *reader, uint64_t session, uint32_t width)
 {
     struct sluice_frame frame = { 0 };
@@ -320,32 +320,32 @@ static void source_dies(const char *device, const char *to)
     player_start(&player, "from", "--pattern", "--size", "64x48", "--device", device, "-q");
     uint64_t session = frame_of_another(reader, 0, 64);
 
-    /* A reader of TO dies; nobody notices. */
+    /* A reader of TO dies, without an effect on others. */
     sluice_start(&p, "record", "to", in_dir("a.slr"), "--quiet");
     CHECK_SOON(readers_of("to") == 2, 10);
     program_end(&p, SIGKILL);
     CHECK_SOON(readers_of("to") == 1, 10);
     CHECK_EQ(frame_of_another(reader, 0, 64), session);
 
-    /* FROM's writer dies, and another one comes; it closes, and another one comes. */
+    /* FROM's writer dies and is restarted, then closes and opens again. */
     program_end(&player, SIGKILL);
     CHECK_SOON(strstr(program_so_far(&bridge, "err"), "the writer of 'from' is gone"), 10);
     player_start(&player, "from", "--pattern", "--size", "32x16", "--device", device, "-q");
-    CHECK_EQ(frame_of_another(reader, 0, 32), session); /* TO is the bridge's, and that lived on */
+    CHECK_EQ(frame_of_another(reader, 0, 32), session); /* the session of TO belongs to the bridge, which kept running */
     CHECK_SOON(strstr(program_so_far(&bridge, "err"), "'from' is back."), 10);
     CHECK_EQ(program_end(&player, SIGTERM), 0);
     CHECK_SOON(strstr(program_so_far(&bridge, "err"), "'from' has closed; waiting"), 10);
     player_start(&player, "from", "--pattern", "--size", "64x48", "--device", "host", "-q");
     CHECK_EQ(frame_of_another(reader, 0, 64), session);
 
-    /* The bridge dies, and another one takes its place. */
+    /* The bridge dies and is restarted. */
     program_end(&bridge, SIGKILL);
     sluice_start(&bridge, "bridge", "from", "to", "--device", to, "--quiet");
     CHECK_NE(frame_of_another(reader, session, 64), session);
     CHECK_EQ(sluice_run(&p, "bridge", "other", "to"), 1);
     CHECK_HAS(p.err, "'to' already has a writer, sluice[");
 
-    /* ^C is an end that both sides hear of. */
+    /* After Ctrl-C both sides are closed. */
     CHECK_EQ(program_end(&bridge, SIGINT), 0);
     struct sluice_frame frame;
     int result;
@@ -422,7 +422,7 @@ TEST_TIMEOUT(bridge_counts_what_it_drops, 60)
     unsigned bridged, missed, dropped;
     player_start(&player, "from", "--pattern", "--size", "64x48", "--fps", "100", "-q");
     sluice_start(&bridge, "bridge", "from", "to", "--slots", "3", "--stats");
-    /* Six slots at most: one has the newest frame, four are held here, the sixth by another reader. */
+    /* At most six slots: one has the newest frame, four are held here, one by another reader. */
     sluice_reader *four = holder(4);
     sluice_reader *one = open_reader_of("to");
     CHECK_OK(sluice_reader_acquire(one, SLUICE_ON_CPU, 10 * SLUICE_S, &frame));
@@ -451,7 +451,7 @@ static unsigned missed_so_far(void)
     return sscanf(at, "fps, %*u frames, %u missed", &missed) == 1 ? missed : 0;
 }
 
-/* A stopped bridge misses what FROM's slots cannot keep for it, and says how many those were. */
+/* A stopped bridge misses the frames that FROM's slots cannot keep, and reports their number. */
 TEST_TIMEOUT(bridge_counts_what_it_missed, 60)
 {
     struct sluice_channel_info info = { .size = sizeof info };

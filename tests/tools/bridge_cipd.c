@@ -19,8 +19,8 @@
 static const struct sluice_dtype u8 = { SLUICE_UINT, 8, 1 }, f32 = { SLUICE_FLOAT, 32, 1 };
 
 static struct program bridge;
-static int64_t captured; /* capture_ns of the last frame that came out */
-static char first[64], second[64]; /* names of segments, which all of the machine shares */
+static int64_t captured; /* capture_ns of the last frame read from TO */
+static char first[64], second[64]; /* names of segments, unique on the machine */
 
 static void begin(void)
 {
@@ -57,7 +57,7 @@ static sluice_writer *open_writer(const char *name, const char *device, const st
     params.device = device;
     params.format = format;
     cipd.mono_alpha = mono_alpha;
-    cipd.barrier = SLUICE_CIPD_OFF; /* other tests on this machine may raise it */
+    cipd.barrier = SLUICE_CIPD_OFF; /* other tests on this machine may set it */
     params.cipd = strncmp(name, "cipd:", 5) == 0 ? &cipd : NULL;
     CHECK_OK(sluice_writer_open(&writer, &params));
     return writer;
@@ -92,8 +92,8 @@ static void send_frame(sluice_writer *writer, unsigned number)
     free(bytes);
 }
 
-/* Sends the frame until one like it has come out of the other end: what was sent before the bridge was there, or
- * while it was taking up a new format, may be gone. Compares each byte. */
+/* Sends the frame until it arrives at the other end: frames sent before the bridge is connected, or while it changes
+ * the format, may be lost. Compares every byte. */
 static struct sluice_array pass_frame(sluice_writer *writer, sluice_reader *reader, unsigned number)
 {
     int64_t end = test_now() + (int64_t)(30 * test_slowness() * 1e9);
@@ -103,7 +103,7 @@ static struct sluice_array pass_frame(sluice_writer *writer, sluice_reader *read
         CHECK_LE(test_now(), end);
         send_frame(writer, number);
         int result = sluice_reader_acquire(reader, SLUICE_ON_CPU, 200 * SLUICE_MS, &frame);
-        CHECK(result >= 0 || result == SLUICE_E_LOST); /* a frame that came late, for its GPU stood still */
+        CHECK(result >= 0 || result == SLUICE_E_LOST); /* late, because the GPU was stopped */
         if (result)
             continue;
         captured = frame.capture_ns;
@@ -151,7 +151,7 @@ static void from_cipd(const char *device)
     struct sluice_array array = pass_frame(writer, reader, 1);
     CHECK_EQ(array.image.pixel_format, SLUICE_PIXEL_BGRA);
     CHECK_EQ(array.image.width, 32);
-    unsigned timely = 0; /* with the wire's time, unless the frame was sent more than once */
+    unsigned timely = 0; /* with the time in the segment, unless the frame was sent several times */
     for (unsigned i = 2; i < 8 || !timely; i++) {
         CHECK_LE(i, 100);
         pass_frame(writer, reader, i);
@@ -180,7 +180,7 @@ TEST_TIMEOUT(bridge_from_cuda_link_to_a_gpu, 90)
     from_cipd("cuda:0");
 }
 
-/* Four bytes of which nothing says what they are: an array, or what the user says. */
+/* Four bytes in an undeclared order: an array, or an image by --undeclared. */
 TEST_TIMEOUT(bridge_of_an_undeclared_order, 90)
 {
     static const struct {
@@ -226,11 +226,11 @@ static void to_cipd(const char *device)
     CHECK_EQ(array.dtype.code, SLUICE_FLOAT);
     CHECK_EQ(array.shape[1], 20);
 
-    /* What this wire cannot say is told once, and dropped. */
+    /* A format that the protocol does not support is reported once, and its frames are dropped. */
     struct sluice_format nv12 = image(SLUICE_PIXEL_NV12, 32), bayer = image(SLUICE_PIXEL_BAYER_RGGB8, 32);
     CHECK_OK(sluice_writer_reformat(writer, &nv12));
     CHECK_SOON((send_frame(writer, 10), strstr(program_so_far(&bridge, "err"), "Dropping frames")), 20);
-    CHECK_OK(sluice_writer_reformat(writer, &bayer)); /* bytes in rows that would mean something else */
+    CHECK_OK(sluice_writer_reformat(writer, &bayer)); /* its bytes would be misread as another format */
     for (unsigned i = 0; i < 3; i++)
         send_frame(writer, 13 + i);
     CHECK_OK(sluice_writer_reformat(writer, &bgra));
@@ -293,7 +293,7 @@ TEST_TIMEOUT(bridge_between_two_of_cuda_links, 90)
     writer = open_writer(first, "cuda:0", &bgra, 0);
     pass_frame(writer, reader, 2);
     CHECK_EQ(look(second).flags, 4);
-    CHECK_OK(sluice_writer_reformat(writer, &four)); /* of which nothing is said */
+    CHECK_OK(sluice_writer_reformat(writer, &four)); /* undeclared */
     pass_frame(writer, reader, 3);
     CHECK_EQ(look(second).flags, 0);
     end_bridge();
@@ -301,7 +301,7 @@ TEST_TIMEOUT(bridge_between_two_of_cuda_links, 90)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-/* ---- who comes and goes ---- */
+/* ---- programs that close, die and restart ---- */
 
 static const char *so_far(const struct program *program)
 {
@@ -363,7 +363,7 @@ TEST_TIMEOUT(bridge_outlives_both_ends_of_cuda_links, 120)
     play(&player, "64x48");
     wait_for_width(reader, 64);
 
-    /* A second bridge into the same segment is refused; another one takes it over once this one was killed. */
+    /* A second bridge to the same segment is refused; after this one is killed, another takes the segment over. */
     CHECK_EQ(sluice_run(&p, "bridge", first, second), 1);
     CHECK_HAS(p.err, "already has a writer");
     program_end(&bridge, SIGKILL);
@@ -386,7 +386,7 @@ static void put(unsigned char *at, uint64_t value, size_t size)
     memcpy(at, &value, size);
 }
 
-/* Its segment, with a frame of four components of this kind and size. */
+/* Its segment, with frames of four components of this type and size. */
 static void make_segment(uint32_t slots, uint32_t kind, uint32_t bits)
 {
     char path[80];
@@ -424,7 +424,7 @@ static unsigned count_of(const char *text, const char *what)
     return count;
 }
 
-/* Twice: it says so each time, once, and goes on with the writer that comes next. */
+/* Twice: the bridge reports each session once, and continues with the next writer. */
 static void outlive_session(uint32_t slots, uint32_t kind, const char *why)
 {
     struct sluice_format bgra = image(SLUICE_PIXEL_BGRA, 32);
@@ -437,7 +437,7 @@ static void outlive_session(uint32_t slots, uint32_t kind, const char *why)
         CHECK_OK(sluice_writer_close(&writer));
         make_segment(slots, kind, 8);
         CHECK_SOON(count_of(so_far(&bridge), why) == i - 1, 20);
-        test_nap(500 * SLUICE_MS); /* in which it could say it once more */
+        test_nap(500 * SLUICE_MS); /* time for it to report it again */
         remove_segment();
         writer = open_writer(first, "cuda:0", &bgra, 0);
         pass_frame(writer, reader, i);
@@ -448,7 +448,7 @@ static void outlive_session(uint32_t slots, uint32_t kind, const char *why)
     CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_writer_close(&writer));
 
-    /* At first it waits for no other one if it is told how long. */
+    /* With --timeout it does not wait for another session at first. */
     make_segment(slots, kind, 8);
     CHECK_EQ(sluice_run(&bridge, "bridge", first, "to", "--timeout", "60"), 1);
     CHECK_HAS(bridge.err, why);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command: bridge from and to channels of cuda-link's protocol, with options that say when it closes, which frames it hands on
- * and how long it waits; and while an activation barrier is up. On the fake driver's GPU.
+ * The command: bridge from and to channels of cuda-link's protocol, with --close, --every and --timeout; and while an
+ * activation barrier is up. On the fake driver's GPU.
  */
 #include "kit.h"
 
@@ -19,7 +19,7 @@
 #define HEIGHT 8
 
 static struct program bridge;
-static char first[64], second[64]; /* names of segments, which all of the machine shares */
+static char first[64], second[64]; /* names of segments, unique on the machine */
 
 static void begin(void)
 {
@@ -43,7 +43,7 @@ static sluice_writer *open_writer(const char *name)
     struct sluice_cipd_writer_params cipd = SLUICE_CIPD_WRITER_PARAMS_INIT;
     sluice_writer *writer;
     CHECK_OK(sluice_format_add_image(&format, "picture", SLUICE_PIXEL_GRAY8, WIDTH, HEIGHT));
-    cipd.barrier = SLUICE_CIPD_OFF; /* other tests on this machine may raise it */
+    cipd.barrier = SLUICE_CIPD_OFF; /* other tests on this machine may set it */
     params.name = name;
     params.device = is_cipd(name) ? "cuda:0" : "host";
     params.format = &format;
@@ -75,8 +75,8 @@ static void send_frame(sluice_writer *writer, unsigned number)
     CHECK_OK(sluice_writer_send(writer, format.arrays, 1, SLUICE_ON_CPU, NULL));
 }
 
-/* Takes a frame, and says its number; 0: it was overwritten meanwhile, as the machine stood still; below: what acquire says instead,
- * negated. */
+/* Acquires a frame and returns its number; 0 if it was overwritten meanwhile on a busy machine; negative: the negated
+ * result of acquire. */
 static int take_number(sluice_reader *reader)
 {
     struct sluice_frame frame;
@@ -102,7 +102,7 @@ static int take_number(sluice_reader *reader)
     return bytes[0];
 }
 
-/* Sends it until it has come out of the other end: the first ones may be there before the bridge. */
+/* Sends it until it arrives at the other end: the first ones may be sent before the bridge is connected. */
 static void pass_frame(sluice_writer *writer, sluice_reader *reader, unsigned number)
 {
     CHECK_SOON((send_frame(writer, number), take_number(reader) == (int)number), 30);
@@ -138,7 +138,7 @@ static uint32_t word_at(const unsigned char *at)
 
 /* ---- --every ---- */
 
-/* The bridge has taken each of these: docs/cuda-link-wire.md has the word. */
+/* Waits until the bridge has read this frame, by the counter in docs/cuda-link-wire.md. */
 static void feed(sluice_writer *writer, const unsigned char *segment, unsigned from, unsigned to)
 {
     for (unsigned number = from; number <= to; number++) {
@@ -147,7 +147,7 @@ static void feed(sluice_writer *writer, const unsigned char *segment, unsigned f
     }
 }
 
-/* Which the protocol does not have: the bridge counts the frames that it has taken, as other readers do from the first one. */
+/* The protocol has no --every: the bridge counts the frames that it acquires, starting with the first. */
 static void every_third(const char *to)
 {
     begin();
@@ -196,7 +196,7 @@ TEST_TIMEOUT(bridge_hands_on_every_third_frame_to_cuda_links, 90)
 
 /* ---- --close ---- */
 
-/* Without it TO's readers are told nothing. */
+/* Without --close TO's readers notice nothing. */
 static void close_with_its_source(const char *from, const char *to)
 {
     for (int closes = 0; closes < 2; closes++) {
@@ -251,12 +251,12 @@ TEST_TIMEOUT(bridge_waits_for_one_of_cuda_links_as_long_as_it_is_told, 90)
     snprintf(says, sizeof says, "there is no cuda-link channel %s", first + strlen("cipd:"));
     CHECK_EQ(sluice_run(&bridge, "bridge", first, second, "--timeout", "0.05"), 3);
     CHECK_HAS(bridge.err, says);
-    CHECK_EQ(sluice_cipd_look(second, &info), SLUICE_E_NOT_FOUND); /* it never had a format */
+    CHECK_EQ(sluice_cipd_look(second, &info), SLUICE_E_NOT_FOUND); /* the bridge never knew a format */
 
-    /* One that comes in time; and after that there is no limit. */
+    /* A writer that starts in time; after that there is no limit. */
     sluice_start(&bridge, "bridge", first, "to", "--timeout", "60");
     sluice_reader *reader = open_reader_of("to");
-    test_nap(100 * SLUICE_MS); /* so that it waits, most likely */
+    test_nap(100 * SLUICE_MS); /* so that it is probably waiting */
     sluice_writer *writer = open_writer(first);
     pass_frame(writer, reader, 1);
     CHECK_EQ(program_end(&bridge, SIGINT), 0);
@@ -274,7 +274,7 @@ TEST_TIMEOUT(bridge_waits_for_one_of_cuda_links_as_long_as_it_is_told, 90)
 
 /* ---- the activation barrier ---- */
 
-/* As a sender in Python stores it. */
+/* The barrier as a sender in Python writes it. */
 static void set_barrier(unsigned char *at, uint32_t count, int64_t age_ns)
 {
     uint32_t head[] = { 0xCDA1BAAA, 1, count };
@@ -289,7 +289,7 @@ static void skip_frame(sluice_writer *writer, unsigned char *barrier)
     CHECK_SOON((set_barrier(barrier, 1, 0), send_frame(writer, 99), word_at(barrier + 24) > skips), 20);
 }
 
-/* While it is up nothing is published. Behind the first frame that is skipped no other one is on its way. */
+/* While it is up nothing is published. After the first skipped frame no other is in flight. */
 static void hold_back(sluice_writer *writer, unsigned char *barrier)
 {
     skip_frame(writer, barrier);
@@ -304,7 +304,7 @@ TEST_TIMEOUT(bridge_publishes_nothing_while_an_activation_barrier_is_up, 120)
     struct sluice_cipd_info info = { .size = sizeof info };
     unsigned bridged, missed, dropped;
     begin();
-    test_small_disk("/dev/shm", "size=1m"); /* with a barrier that nobody else sees, or raises */
+    test_small_disk("/dev/shm", "size=1m"); /* with a private barrier */
     unsigned char *barrier = map_segment("cudalink_activation_barrier", O_CREAT | O_EXCL);
     set_barrier(barrier, 1, 0);
     sluice_writer *writer = open_writer("from");
@@ -316,7 +316,7 @@ TEST_TIMEOUT(bridge_publishes_nothing_while_an_activation_barrier_is_up, 120)
     set_barrier(barrier, 0, 0);
     pass_frame(writer, reader, 1);
     hold_back(writer, barrier); /* and later */
-    set_barrier(barrier, 1, 6 * SLUICE_S); /* whoever raised it has died */
+    set_barrier(barrier, 1, 6 * SLUICE_S); /* its sender has died */
     pass_frame(writer, reader, 2);
     hold_back(writer, barrier);
     CHECK_EQ(program_end(&bridge, SIGINT), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command: bridge when its GPU stands still, longer than any copy is waited for.
+ * The command: bridge while its GPU is stopped for longer than the time-out of copies.
  */
 #include "kit.h"
 
@@ -10,7 +10,7 @@
 
 #include <sluice/sluice.h>
 
-#define STILL "12000000" /* us for each piece of the work that the bridge gives it */
+#define STILL "12000000" /* us for each operation of the bridge */
 
 static struct program bridge;
 
@@ -29,7 +29,7 @@ static sluice_writer *open_from(void)
     return writer;
 }
 
-/* It gets one frame. */
+/* Sends one frame. */
 static void start_still(sluice_writer *writer, const char *device)
 {
     struct sluice_frame frame;
@@ -41,7 +41,7 @@ static void start_still(sluice_writer *writer, const char *device)
     CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
 }
 
-/* A copy to host memory is given up, and the frame with it. */
+/* A copy to host memory times out, and the frame is lost. */
 TEST_TIMEOUT(bridge_goes_on_behind_a_copy_that_came_to_no_end, 120)
 {
     sluice_writer *writer = open_from();
@@ -54,7 +54,7 @@ TEST_TIMEOUT(bridge_goes_on_behind_a_copy_that_came_to_no_end, 120)
     CHECK_HAS(bridge.out, ", lost 1");
 }
 
-/* One to a GPU is TO's frame already: it is waited for. */
+/* A copy to a GPU is already TO's frame: the bridge waits for it. */
 TEST_TIMEOUT(bridge_waits_for_a_copy_that_readers_wait_for, 120)
 {
     sluice_writer *writer = open_from();

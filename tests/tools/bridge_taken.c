@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command: bridge to names of cuda-link's protocol that somebody has already: writers that live are left alone, what
- * others have left is taken over.
+ * The command: bridge to existing segments of cuda-link's protocol: those of live writers are refused, abandoned ones
+ * are taken over.
  */
 #include "kit.h"
 
@@ -23,13 +23,13 @@
 #define SIZE (49 + 128 * SLOTS)
 
 static struct program bridge;
-static char to[64]; /* the name of a segment, which all of the machine shares */
+static char to[64]; /* the name of a segment, unique on the machine */
 
 static void begin(void)
 {
     setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
     setenv("SLUICE_FAKE_FATAL", "1", 1);
-    setenv("CUDALINK_ACTIVATION_BARRIER", "0", 1); /* other tests on this machine may raise it */
+    setenv("CUDALINK_ACTIVATION_BARRIER", "0", 1); /* other tests on this machine may set it */
     test_dir();
     snprintf(to, sizeof to, "cipd:tools taken>>%ld", (long)getpid());
 }
@@ -72,7 +72,7 @@ static void put(unsigned char *at, uint64_t value, size_t size)
     memcpy(at, &value, size);
 }
 
-/* A whole session in it, and so many frames. */
+/* Writes a complete session with this many frames. */
 static unsigned char *make_segment(uint32_t index)
 {
     char path[80];
@@ -102,7 +102,7 @@ static void put_time(unsigned char *at, double seconds)
     memcpy(at + 41 + 128 * SLOTS, &seconds, sizeof seconds);
 }
 
-/* It is left alone from now on, and taken over. */
+/* The segment is not written any more, and taken over. */
 static void check_taken_over(void)
 {
     sluice_writer *writer = open_writer("from");
@@ -129,7 +129,7 @@ TEST(bridge_takes_over_frames_that_are_old)
     check_taken_over();
 }
 
-/* Frames whose time makes no sense: whether somebody is there shows when TO opens. */
+/* Frames with implausible times: whether the writer lives is known only when TO opens. */
 TEST(bridge_takes_over_frames_of_no_time)
 {
     begin();
@@ -138,7 +138,7 @@ TEST(bridge_takes_over_frames_of_no_time)
     check_taken_over();
 }
 
-/* ---- writers that live ---- */
+/* ---- live writers ---- */
 
 static atomic_bool ended;
 
@@ -178,7 +178,7 @@ TEST(bridge_refuses_a_sluice_writer_whatever_it_does)
     CHECK_EQ(sluice_run(&bridge, "bridge", "from", to, "--seconds", "1"), 1); /* no frame yet */
     CHECK_HAS(bridge.err, "already has a writer");
     send_frame(writer);
-    CHECK_SOON(look().state == SLUICE_CIPD_STALLED, 20); /* and no further one */
+    CHECK_SOON(look().state == SLUICE_CIPD_STALLED, 20); /* and no other frame */
     CHECK_EQ(sluice_run(&bridge, "bridge", "from", to, "--seconds", "1"), 1);
     CHECK_HAS(bridge.err, "already has a writer");
     CHECK_OK(sluice_writer_close(&writer));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command and channels of cuda-link's protocol: what info, ls, top and doctor say of them, and play, record and
- * snap with them, on the fake driver's GPU.
+ * The command and channels of cuda-link's protocol: info, ls, top, doctor, play, record and snap, on the fake driver's
+ * GPU.
  */
 #include "kit.h"
 
@@ -19,13 +19,13 @@
 #include "tools/top/top.h"
 
 static struct program player;
-static char name[80], bare[64]; /* of a segment, which all of the machine shares */
+static char name[80], bare[64]; /* of a segment, unique on the machine */
 
 static void begin(void)
 {
     use_fake_gpu();
     setenv("SLUICE_NVML", "libno-such-nvml.so.1", 1);
-    setenv("CUDALINK_ACTIVATION_BARRIER", "0", 1); /* other tests on this machine may raise it */
+    setenv("CUDALINK_ACTIVATION_BARRIER", "0", 1); /* other tests on this machine may set it */
     test_dir();
     snprintf(bare, sizeof bare, "tools looks>>%ld", (long)getpid());
     snprintf(name, sizeof name, "cipd:%s", bare);
@@ -50,7 +50,7 @@ static void play(const char *format)
     CHECK_SOON(has_frames(), 10);
 }
 
-/* ---- looking ---- */
+/* ---- info, ls and top ---- */
 
 TEST(info_of_one_of_cuda_links)
 {
@@ -98,7 +98,7 @@ TEST(info_of_an_order_that_nobody_told)
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 
-/* Segments that other programs left, or made wrong. */
+/* Segments that other programs abandoned, or that are invalid. */
 static void store(const void *bytes, size_t size)
 {
     char path[128];
@@ -119,7 +119,7 @@ TEST(info_of_what_makes_no_sense)
     store(unfinished, sizeof unfinished);
     CHECK_EQ(sluice_run(&p, "info", name), 0);
     CHECK_HAS(p.out, "unfinished");
-    CHECK(!strstr(p.out, "bytes") && !strstr(p.out, "\nwriter ") && !strstr(p.out, "\nsession ")); /* of what it could not read */
+    CHECK(!strstr(p.out, "bytes") && !strstr(p.out, "\nwriter ") && !strstr(p.out, "\nsession ")); /* unknown, so not printed */
     CHECK_HAS(p.out, "no slots");
     CHECK_EQ(sluice_run(&p, "ls"), 0);
     CHECK_HAS(p.out, bare);
@@ -130,7 +130,7 @@ TEST(info_of_what_makes_no_sense)
     CHECK_EQ(shm_unlink(path), 0);
 }
 
-/* In the words that acquire has for it. */
+/* The reasons that acquire gives. */
 TEST(info_says_all_that_is_known_of_what_makes_no_sense)
 {
     static const struct {
@@ -207,7 +207,7 @@ TEST(ls_and_top_list_cuda_links)
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 
-/* As long as a writer's may be. */
+/* The longest name that a writer may have. */
 TEST(top_lists_those_with_long_names)
 {
     static struct program p;
@@ -237,18 +237,18 @@ TEST(top_follows_cuda_links_as_they_come_and_go)
     CHECK_EQ(count_of(&top), 0);
     sluice_start(&player, "play", "test", name, "--pattern", "--size", "64x48", "--fps", "50", "--quiet");
     CHECK_SOON(has_frames(), 10);
-    top_refresh(&top, &stop); /* nothing happened in the folder of channels */
+    top_refresh(&top, &stop); /* nothing changed in the folder of channels */
     CHECK_EQ(count_of(&top), 1);
     CHECK_EQ(program_end(&player, SIGTERM), 0);
     top_refresh(&top, &stop);
     CHECK_EQ(count_of(&top), 0);
     top_close(&top);
     top_open(&top, (char *[]){ "camera", "cip" }, 2);
-    CHECK(!top.cipd); /* is not looked for in vain */
+    CHECK(!top.cipd); /* cipd: channels are not listed */
     top_close(&top);
 }
 
-/* Everything may have a name in that folder. */
+/* Other files may be in that folder. */
 TEST(top_and_shells_are_told_what_is_a_channel)
 {
     static struct program p;
@@ -278,7 +278,7 @@ TEST(top_and_shells_are_told_what_is_a_channel)
     CHECK(!strstr(p.out, name));
 }
 
-/* ---- what else reads and writes ---- */
+/* ---- play, record and snap ---- */
 
 TEST(snap_and_record_of_cuda_links)
 {
@@ -305,7 +305,7 @@ TEST(snap_and_record_of_cuda_links)
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 
-/* The player's GPU takes long for each frame, so one that is published when it is sent is seen before it is finished. */
+/* The player's GPU is slow: a frame that is published when it is sent would be seen before it is complete. */
 TEST_TIMEOUT(play_does_what_variables_say, 60)
 {
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
@@ -317,7 +317,7 @@ TEST_TIMEOUT(play_does_what_variables_say, 60)
     params.open_timeout_ns = SLUICE_LATER;
     CHECK_OK(sluice_reader_open(&reader, &params));
     setenv("CUDALINK_EXPORT_SYNC", "1", 1);
-    setenv("CUDALINK_STRICT_DEVICE", "1", 1); /* is not for frames that the CPU makes */
+    setenv("CUDALINK_STRICT_DEVICE", "1", 1); /* has no effect on frames made by the CPU */
     setenv("SLUICE_FAKE_DELAY", "100000", 1);
     sluice_start(&player, "play", "test", name, "--pattern", "--size", "64x48", "--fps", "2", "--quiet");
     int64_t end = test_now() + (int64_t)(20 * test_slowness() * 1e9);
@@ -420,7 +420,7 @@ TEST_TIMEOUT(doctor_tries_handles_between_processes, 60)
     CHECK(!strstr(p.out, "BAD"));
 }
 
-/* A barrier of this test's own: all of the machine would heed the real one. */
+/* A private barrier: the real one affects the whole machine. */
 static const struct finding *barrier(uint32_t magic, uint32_t count, int64_t age_ns)
 {
     static struct report report;
@@ -461,7 +461,7 @@ TEST(doctor_says_how_the_barrier_is)
     CHECK_HAS(finding->fix, "rm /dev/shm/");
     finding = barrier(0xCDA1BAAA, 1, 30 * SLUICE_S);
     CHECK_HAS(finding->text, "left up by 1 sender, last touched 30.0 s ago by process 4242: it is stale");
-    finding = barrier(0xCDA1BAAA, 1, -1000 * SLUICE_S); /* which those who check ignore, too */
+    finding = barrier(0xCDA1BAAA, 1, -1000 * SLUICE_S); /* which other programs ignore, too */
     CHECK_HAS(finding->text, "left up by 1 sender, last touched ");
     CHECK_HAS(finding->text, " in the future by process 4242: it is stale");
     finding = barrier(0xCDA1BAAA, 1, -4 * SLUICE_S);
@@ -477,7 +477,7 @@ TEST(doctor_counts_what_killed_writers_left)
     char path[128];
     begin();
     snprintf(path, sizeof path, "/.%s.1.0123abcd", bare);
-    do { /* a writer of another test may remove it at once */
+    do { /* a writer of another test may remove it */
         int fd = shm_open(path, O_RDWR | O_CREAT, 0600);
         CHECK(fd >= 0 && write(fd, header, sizeof header) == (ssize_t)sizeof header);
         close(fd);

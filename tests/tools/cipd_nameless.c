@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command: what info says of a channel of cuda-link's protocol whose segment has lost its name.
+ * The command: info on a channel of cuda-link's protocol whose segment was deleted.
  */
 #include "kit.h"
 
@@ -14,7 +14,7 @@
 
 #define SIZE 433
 
-static char name[80]; /* of a segment, which all of the machine shares */
+static char name[80]; /* of a segment, unique on the machine */
 
 static void *map_segment(void)
 {
@@ -40,7 +40,7 @@ TEST(info_of_a_segment_that_has_lost_its_name)
     snprintf(says, sizeof says, "1 program still uses a deleted segment of this name (process %ld); its writer was probably killed",
              (long)getpid());
     CHECK_HAS(p.err, says);
-    strcat(name, "x"); /* which nobody has */
+    strcat(name, "x"); /* a name without a segment */
     CHECK_EQ(sluice_run(&p, "info", name), 3);
     CHECK(!strstr(p.err, "deleted segment"));
     name[strlen(name) - 1] = 0;

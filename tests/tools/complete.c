@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the command offers to shells; completion.py sees the shells show it.
+ * The candidates that the command prints for completion; completion.py tests the shells.
  */
 #include "kit.h"
 
@@ -13,8 +13,8 @@
 
 static struct program asked;
 
-/* Asks for completion, and checks what comes: words with spaces between, without what they are, and without channels of
- * cuda-link's protocol, which all of the machine shares. */
+/* Completes a line and checks the candidates, separated by spaces, without descriptions and without channels of cuda-
+ * link's protocol, which are shared by the whole machine. */
 static void check_offers(const char *expected, const char *const words[])
 {
     const char *arguments[16] = { "__complete" };

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Completion in real shells: a person types, presses Tab, and sees. usage: completion.py ROOT SLUICE
+"""Completion in real shells: types lines, presses Tab and reads the screen. usage: completion.py ROOT SLUICE
 
 bash and zsh run in a terminal of their own; fish is asked by its `complete --do-complete`.
 """
@@ -22,12 +22,12 @@ from lint import Lint
 
 LIMIT = 20
 
-# Of cuda-link's protocol, whose names all of the machine shares; and a file beside them that is none of these.
+# Names of a cuda-link channel, unique on the machine, and of another file in the same folder.
 LINK = f"completion{os.getpid()}_TD>>Python 2"
 ALIEN = f"completion{os.getpid()}_alien"
 SEGMENT = bytes.fromhex("44504943 0700000000000000 00000000 00000000").ljust(433, b"\0")
 
-# What is typed, and the words that then stand there.
+# What is typed, and the words after completion.
 COMPLETED = [
     ("sluice reco", ["record"]),
     ("sluice help sna", ["help", "snap"]),
@@ -51,7 +51,7 @@ COMPLETED = [
     (f"sluice snap 'cipd:{LINK}' --arr", ["snap", f"cipd:{LINK}", "--array"]),
     ("sluice info 'garden-c", ["info", "garden-camera"]),
 ]
-# What is typed, some of what is then offered, and what is not.
+# What is typed, some candidates, and words that must not be offered.
 LISTED = [
     ("sluice ", ["ls", "play", "demo", "doctor", "help"], ["clip", "results"]),
     ("sluice ls --", ["--json", "--rate", "--watch", "--help"], ["--fps", "clip"]),
@@ -63,7 +63,7 @@ LISTED = [
 
 
 class Shell:
-    """An interactive shell in a terminal. Keys typed while it completes are read when it has."""
+    """An interactive shell in a terminal. Keys typed during a completion are read after it."""
     def __init__(self, arguments, env, folder, lines):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
@@ -74,7 +74,7 @@ class Shell:
             self.enter(line)
 
     def until(self, what):
-        """What the terminal shows until this is there."""
+        """Returns the output of the terminal up to this text."""
         text, end = "", time.monotonic() + LIMIT
         while not re.search(what, text, re.M):
             if not select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]:
@@ -84,12 +84,12 @@ class Shell:
         return text
 
     def enter(self, keys):
-        """Types a line and waits until the shell has done it and reads keys again: before, the terminal would."""
+        """Types a line and waits until the shell has run it and reads keys again."""
         os.write(self.fd, f"{keys}\rprintf '<%s>\\n' end-of-line\r".encode())
         return self.until(r"^<end-of-line>\n(?s:.*)ready> ").rpartition("<end-of-line>")[0]
 
     def completed(self, line):
-        """The words after `line` and Tab, as the shell takes them apart."""
+        """Returns the words after `line` and Tab, as the shell splits them."""
         shown = self.enter(f"{line}\t\x01printf '<%s>\\n' \x05")
         return re.findall(r"^<(.*)>$", shown, re.M)[1:]
 
@@ -140,7 +140,7 @@ def start(name, root, env, folder):
 
 
 def offered(shown, word):
-    """Whether a word is among those shown."""
+    """True if the word is among those shown."""
     return re.search(rf"(?<![\w-]){re.escape(word)}(?!\w)", shown)
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command doctor on machines with GPUs of all sorts, by the fake driver; and its parts.
+ * sluice doctor with all kinds of GPUs of the fake driver; and its parts.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "kit.h"
 #include "tools/doctor/doctor.h"
 
-/* The command finds two fake GPUs, and nothing of this machine's. */
+/* The command sees two fake GPUs, and none of this machine. */
 static void begin(void)
 {
     setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
@@ -58,13 +58,13 @@ TEST(two_gpus_as_data)
                       "[g['peers'] for g in d['gpus']] == [[1], [0]] and "
                       "d['gpus'][1]['uuid'].startswith('GPU-f0f1') and "
                       "{f['device'] for f in d['findings']} == {None, 'cuda:0', 'cuda:1'}");
-    /* Asked only, it says less and makes no context. */
+    /* With --quick it prints less and creates no context. */
     CHECK_EQ(sluice_run(&p, "doctor", "--json", "--quick"), 0);
     check_json(p.out, "all(g['self_test'] is None and g['memory_free'] is None and g['usable'] "
                       "for g in d['gpus'])");
 }
 
-/* What NVIDIA's management library knows beside that. */
+/* What NVIDIA's management library adds. */
 TEST(with_nvml)
 {
     static struct program p;
@@ -84,8 +84,8 @@ TEST(with_nvml)
                       "d['gpu_system']['confidential_computing'] is None");
 }
 
-/* Whatever a GPU lacks, host memory is there, and the line says what it means. */
-TEST_TIMEOUT(gpus_that_lack_something, 60) /* it looks at many */
+/* Whatever a GPU lacks, host memory works, and the line explains the effect. */
+TEST_TIMEOUT(gpus_that_lack_something, 60) /* many cases */
 {
     static struct program p;
     static const struct {
@@ -106,7 +106,7 @@ TEST_TIMEOUT(gpus_that_lack_something, 60) /* it looks at many */
         CHECK_EQ(sluice_run(&p, "doctor"), 0);
         CHECK_HAS(p.out, lacks[i].says);
         CHECK(!strstr(p.out, "BAD"));
-        CHECK_HAS(p.out, "100 frames through a channel"); /* something else is used */
+        CHECK_HAS(p.out, "100 frames through a channel"); /* a fallback is used */
         CHECK_HAS(p.out, "channels in host memory work on this machine");
         CHECK_EQ(sluice_run(&p, "doctor", "--json"), 0);
         snprintf(expression, sizeof expression,
@@ -116,7 +116,7 @@ TEST_TIMEOUT(gpus_that_lack_something, 60) /* it looks at many */
         check_json(p.out, expression);
         setenv("SLUICE_FAKE_WITHOUT", "", 1);
         setenv("SLUICE_WITHOUT", strcmp(lacks[i].key, "events") == 0 ? "ipc" : lacks[i].without, 1);
-        if (strcmp(lacks[i].without, "export") != 0) { /* switched off together with "vmm" */
+        if (strcmp(lacks[i].without, "export") != 0) { /* disabled together with "vmm" */
             CHECK_EQ(sluice_run(&p, "doctor"), 0);
             CHECK_HAS(p.out, lacks[i].says);
         }
@@ -328,7 +328,7 @@ TEST(why_there_is_no_gpu)
     CHECK(says(&report, "GPU", "there is no /dev/nvidia0"));
     report.count = 0;
     check_no_gpu(&report, "no CUDA driver: not found");
-    CHECK_STR(report.list[0].fix, ""); /* most machines: one line is enough */
+    CHECK_STR(report.list[0].fix, ""); /* a machine without a GPU needs no fix */
     CHECK_EQ(report.list[0].state, FINDING_NOTE);
     free(report.list);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The demo on a GPU, with the filter that is an example, on the fake driver: for the filter that is the libcuda.so.1
- * which the system has.
+ * The demo on the fake driver's GPU, with the example filter, which loads the fake driver as libcuda.so.1.
  */
 #include "kit.h"
 
@@ -53,7 +52,7 @@ TEST_TIMEOUT(the_demo_on_a_gpu, 90)
     CHECK_HAS(p.out, ", 0 torn\n");
 }
 
-/* Where it cannot be on a GPU it says why, and goes on without. It does all that it shows, however short the time is. */
+/* Without a usable GPU it prints why and uses host memory. It shows everything, however short its time is. */
 TEST_TIMEOUT(the_demo_chooses_what_works, 90)
 {
     static struct program p;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * NVIDIA's management library for machines without a GPU: two GPUs, whose UUIDs are all 1 and all 2, a MIG
- * instance, all 3, and the second GPU of the fake CUDA driver. FAKE_NVML says how it behaves: "dead" does not start, "bare" knows no figure, "confidential" has confidential computing on.
+ * instance, all 3, and the second GPU of the fake CUDA driver. FAKE_NVML says how it behaves: "dead" does not start,
+ * "bare" has no metrics, "confidential" has confidential computing on.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static int is(const char *act)
     return value && strcmp(value, act) == 0;
 }
 
-/* How often it was started, less how often it was ended: to see that nothing is left. */
+/* The number of starts minus the number of ends: must be 0 at the end. */
 API int fake_nvml_running;
 
 API int nvmlInit_v2(void);
@@ -132,7 +133,7 @@ int nvmlDeviceGetTemperature(struct gpu *gpu, int sensor, unsigned *celsius)
     return 0;
 }
 
-/* One value: number, scope, two times, type, result, value; 40 bytes. Each look counts 1 MiB more in. */
+/* One value: number, scope, two times, type, result, value; 40 bytes. Each query adds 1 MiB of input. */
 int nvmlDeviceGetFieldValues(struct gpu *gpu, int count, void *values)
 {
     for (int i = 0; i < count; i++) {

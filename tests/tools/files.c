@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/media/png.c and tools/media/npy.c, read back here by the letter of their formats.
+ * tools/media/png.c and tools/media/npy.c: the files are decoded by their specifications.
  */
 #include "harness/test.h"
 
@@ -29,7 +29,7 @@ static uint32_t crc32(const uint8_t *data, size_t size)
     return ~crc;
 }
 
-/* Puts the data of all stored blocks together and checks every sum. Returns its size. */
+/* Joins the data of all stored blocks and checks every checksum. Returns its size. */
 static size_t unpack(const uint8_t *file, size_t size, uint8_t *raw)
 {
     static uint8_t zlib[1 << 20];
@@ -112,7 +112,7 @@ TEST(png_says_when_it_cannot_write)
     fclose(full);
 }
 
-/* The header's text, and the data behind it. */
+/* The text of the header, and the data after it. */
 static const char *npy_of(const struct sluice_array *array, char header[256], bool *exact)
 {
     static char copy[4096];

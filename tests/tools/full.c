@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice record onto a disk that fills up: what is there can be played to the last whole frame.
+ * sluice record on a disk that becomes full: the file can be played up to its last whole frame.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command and a channel on a GPU, by the fake driver: what it says of one, who reads it and who only
- * looks on.
+ * The command and a channel on a GPU, by the fake driver: commands that read it, and commands that only query it.
  */
 #include "kit.h"
 
@@ -73,7 +72,7 @@ TEST(info_says_who_waits_ahead)
     CHECK_STR(text_mode(text, &reader_info), "in order, may write, ahead (3 parked)");
 }
 
-/* What the processes that were started since did with the driver. */
+/* The driver calls of processes started since. */
 static const char *driver_log(void)
 {
     static char said[256];
@@ -104,7 +103,7 @@ TEST(observers_load_no_driver)
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 
-/* Where it cannot be read each command says why, in one line, and who looks on still can. */
+/* If it cannot be read, each command prints why, in one line; commands that only query it still work. */
 TEST(readers_without_the_gpu)
 {
     static struct program p;
@@ -124,7 +123,7 @@ TEST(readers_without_the_gpu)
     CHECK_HAS(p.err, "no CUDA driver");
     CHECK_EQ(sluice_run(&p, "info", "camera"), 0);
     setenv("SLUICE_CUDA_DRIVER", FAKE_CUDA, 1);
-    setenv("CUDA_VISIBLE_DEVICES", "0", 1); /* another than the writer's */
+    setenv("CUDA_VISIBLE_DEVICES", "0", 1); /* not the writer's */
     CHECK_EQ(sluice_run(&p, "snap", "camera", in_dir("now.png")), 1);
     CHECK_HAS(p.err, "there is no such GPU");
     CHECK_HAS(p.err, "CUDA_VISIBLE_DEVICES is \"0\"");
@@ -160,7 +159,7 @@ TEST(play_drops_what_finds_no_slot)
     begin();
     CHECK_EQ(program_end(&player, SIGTERM), 0);
     sluice_start(&p, "play", "test", "camera", "--pattern", "--size", "64x48", "--device", "cuda:0", "--slots",
-                 "3", "--readers", "2", "--fps", "200", "--frames", "1000"); /* for longer than anybody stands still */
+                 "3", "--readers", "2", "--fps", "200", "--frames", "1000"); /* longer than any process is stopped */
     sluice_reader *four = holder(4), *one = holder(1); /* of 6 slots, one of which has the newest frame */
     for (int i = 0; i < 4; i++)
         CHECK_OK(sluice_reader_acquire(four, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/common/hash.c: the numbers of docs/recording.md, in pieces or at once, and that any change shows.
+ * tools/common/hash.c: the examples of docs/recording.md, in parts or at once; any change alters the hash.
  */
 #include "harness/test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/common/json.c: what it writes is JSON, whatever the text.
+ * tools/common/json.c: its output is valid JSON for any text.
  */
 #include "harness/test.h"
 

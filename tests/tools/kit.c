@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Starting the command and reading what it wrote.
+ * Runs the command and reads its output.
  */
 #include "kit.h"
 
@@ -63,7 +63,7 @@ void start_program(struct program *program, const char *const arguments[])
         argv[i + 1] = arguments[i];
     }
     const char *set = getenv("SLUICE_DIR");
-    char dir[512]; /* what the test says, which test_dir would say anew */
+    char dir[512]; /* a copy: test_dir() would overwrite it */
     snprintf(dir, sizeof dir, "%s", set ? set : test_dir());
     *program = (struct program){ .number = count++ };
     program->pid = fork();
@@ -124,7 +124,7 @@ int program_end(struct program *program, int signal_number)
     if (strstr(program->err, "Sanitizer"))
         FAIL("%s", program->err);
     if (program->status)
-        fputs(program->err, stderr); /* it is shown if the test fails */
+        fputs(program->err, stderr); /* shown if the test fails */
     return program->status;
 }
 
@@ -206,7 +206,7 @@ void check_json(const char *text, const char *expression)
         FAIL("not so: %s\n%s", expression, text);
 }
 
-/* The id of the thread, 0 if there is none. */
+/* The ID of the thread; 0 if there is none. */
 static pid_t service_thread(pid_t process)
 {
     char path[300], name[32];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command: ls, info, doctor and view, on channels that live, stand still, and are dead.
+ * The command: ls, info, doctor and view, on live, stopped and dead channels.
  */
 #include "kit.h"
 
@@ -94,7 +94,7 @@ TEST(stopped_and_dead_writers)
     CHECK_EQ(sluice_run(&p, "ls", "--all", "--json"), 0);
     check_json(p.out, "d['channels'][0]['state'] == 'dead'");
     CHECK_EQ(sluice_run(&p, "snap", "camera", in_dir("x.png")), 3);
-    /* The name is free to take, with nothing to clean. */
+    /* The name may be reused, without any cleaning up. */
     player_start(&player, "camera", "--pattern", "--size", "64x48");
     CHECK_EQ(sluice_run(&p, "snap", "camera", in_dir("x.png")), 0);
     CHECK_EQ(program_end(&player, SIGTERM), 0);
@@ -102,8 +102,8 @@ TEST(stopped_and_dead_writers)
 
 static struct program slow;
 
-/* Does a command say this of a channel whose writer does not answer for more than a second, but then does? If the command stands
- * still for longer than it waits it may say anything: then it is asked again. */
+/* True if a command prints this about a channel whose writer answers only after more than a second. On a busy machine
+ * the command itself may be delayed: then it is run again. */
 static bool says_late(const char *words, const char *const command[])
 {
     static struct program p;
@@ -120,7 +120,7 @@ static bool says_late(const char *words, const char *const command[])
 }
 #define SAYS_LATE(words, ...) says_late((words), (const char *const[]){ __VA_ARGS__, NULL })
 
-/* A writer that is slow is not stopped: its machine may do much else. */
+/* A slow writer is not a stopped one: its machine may be busy. */
 TEST_TIMEOUT(slow_writers_are_waited_for, 60)
 {
     player_start(&slow, "camera", "--pattern", "--size", "64x48");
@@ -141,7 +141,7 @@ TEST(ls_watches)
     CHECK_SOON(strstr(program_so_far(&p, "out"), "\n{"), 20);
     CHECK_EQ(program_end(&p, SIGINT), 0);
     char *second = strchr(p.out, '\n');
-    CHECK(second && second[1] == '{'); /* two documents, one a line */
+    CHECK(second && second[1] == '{'); /* two documents, one per line */
     *second = 0;
     check_json(p.out, "d['channels'][0]['name'] == 'camera'");
     CHECK_EQ(program_end(&player, SIGTERM), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command with ffmpeg: decoding, encoding, and no process left behind; and the demo.
+ * The command with ffmpeg: decoding, encoding, and no processes left; and the demo.
  */
 #include "kit.h"
 
@@ -44,10 +44,10 @@ static bool is_gone(pid_t pid)
     if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
         state = 'Z';
     fclose(file);
-    return state == 'Z'; /* nobody's child any more, only not yet reaped */
+    return state == 'Z'; /* dead, but not yet reaped */
 }
 
-/* 20 frames of 64x48 at 10 a second. */
+/* 20 frames of 64x48 at 10 fps. */
 static void make_clip(const char *path)
 {
     static struct program player, recorder;
@@ -59,7 +59,7 @@ static void make_clip(const char *path)
     CHECK_HAS(recorder.out, "recorded 20 frames, missed 0");
 }
 
-/* As many frames, a tenth of a second apart to the microsecond: a recorder's are as far apart as they came. */
+/* The same number of frames, exactly a tenth of a second apart; a recorder would keep the real times. */
 static void make_even_clip(const char *path)
 {
     char command[600];
@@ -101,7 +101,7 @@ TEST_TIMEOUT(killed_player_leaves_no_ffmpeg, 60)
     CHECK(is_gone(ffmpeg));
 }
 
-/* What a killed recorder had is readable: its ffmpeg finishes the file. */
+/* The file of a killed recorder is readable: its ffmpeg finishes it. */
 TEST_TIMEOUT(killed_recorder_leaves_a_video, 60)
 {
     static struct program p, player, recorder;
@@ -153,10 +153,10 @@ TEST(view_in_a_window)
     fake_program("ffplay", "echo there is no such screen >&2; exit 1");
     CHECK_EQ(sluice_run(&p, "view", "camera"), 1);
     CHECK_HAS(p.err, "ffplay failed: there is no such screen");
-    fake_program("ffplay", "exec <&-; sleep 0.5; echo it fell over >&2; exit 1"); /* in the middle, and takes its time */
+    fake_program("ffplay", "exec <&-; sleep 0.5; echo it fell over >&2; exit 1"); /* fails after a while */
     CHECK_EQ(sluice_run(&p, "view", "camera"), 1);
     CHECK_HAS(p.err, "ffplay failed: it fell over");
-    fake_program("ffplay", "head -c 30000 >/dev/null"); /* somebody closes the window */
+    fake_program("ffplay", "head -c 30000 >/dev/null"); /* the window is closed */
     CHECK_EQ(sluice_run(&p, "view", "camera"), 0);
     fake_program("ffplay", "cat >/dev/null");
     CHECK_EQ(sluice_run(&p, "view", "camera", "--frames", "5"), 0);
@@ -218,7 +218,7 @@ TEST(recording_what_is_no_image)
     CHECK_EQ(sluice_run(&p, "record", "numbers", in_dir("x.mp4"), "--fps", "5"), 1);
     CHECK_HAS(p.err, "float32[3,4], which is not an image");
     CHECK_EQ(sluice_run(&p, "snap", "numbers", in_dir("x.png")), 1);
-    CHECK_HAS(p.err, "is not an image; "); /* and nothing of bytes without an order */
+    CHECK_HAS(p.err, "is not an image; "); /* and no advice about the byte order */
     CHECK(access(in_dir("x.png"), F_OK) != 0);
     CHECK_EQ(sluice_run(&p, "snap", "numbers", in_dir("x.npy")), 0);
     CHECK_EQ(sluice_run(&p, "view", "numbers", "--ascii"), 1);
@@ -226,7 +226,7 @@ TEST(recording_what_is_no_image)
     sluice_writer_close(&writer);
 }
 
-/* The main job, small: three programs, two killed. */
+/* A short demo: three programs, two of which are killed. */
 TEST_TIMEOUT(demo_heals, 60)
 {
     static struct program p;

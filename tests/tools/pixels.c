@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/media/pixels.c: every pixel format there and back, and known colours in known bytes.
+ * tools/media/pixels.c: every pixel format in both directions, and known colours as known bytes.
  */
 #include "harness/test.h"
 
@@ -21,7 +21,7 @@ static const char *const names[] = {
 #undef ENTRY
 };
 
-/* An image with memory of its own. */
+/* An image that owns its memory. */
 static struct sluice_array make(const char *name, uint32_t width, uint32_t height)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
@@ -53,7 +53,7 @@ TEST(pixels_knows_every_format)
     }
 }
 
-/* Flat colours survive subsampling and mosaics; gray survives what has no colour. */
+/* Uniform colours survive subsampling and mosaics; gray survives formats without colour. */
 TEST(pixels_round_trip)
 {
     static const float colours[][4] = { { 0, 0, 0, 1 }, { 1, 1, 1, 1 }, { 0.5f, 0.5f, 0.5f, 1 },

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command: play, record and snap, from one end to the other and back, in host memory and on the
- * fake driver's GPU.
+ * The command: play, record and snap, in host memory and on the fake driver's GPU.
  */
 #include "kit.h"
 
@@ -14,7 +13,7 @@
 
 #include "tools/media/recording.h"
 
-static const char *device = "host"; /* that channels are on */
+static const char *device = "host"; /* of the channels */
 
 static void use_gpu(void)
 {
@@ -95,7 +94,7 @@ TEST(snap_of_an_array)
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 
-/* The player put the hash of the frame that it made into the metadata. */
+/* The player writes the hash of each frame into its metadata. */
 static void check_hash(const struct recording_frame *frame)
 {
     char meta[SLUICE_MAX_META + 1];
@@ -106,7 +105,7 @@ static void check_hash(const struct recording_frame *frame)
         CHECK_EQ(strtoull(said + 8, NULL, 16), frame->hashes[0]);
 }
 
-/* Two recordings hold the same frames. Returns how many. */
+/* Checks that two recordings have the same frames. Returns their number. */
 static unsigned same_frames(const char *path_a, const char *path_b, bool same_times)
 {
     static struct recording a, b;
@@ -139,7 +138,7 @@ static unsigned same_frames(const char *path_a, const char *path_b, bool same_ti
     return frames;
 }
 
-/* Records 40 frames of the pattern in odd steps of time. */
+/* Records 40 frames of the pattern at irregular times. */
 static void record_pattern(const char *path)
 {
     static struct program player, recorder;
@@ -183,12 +182,12 @@ TEST_TIMEOUT(recording_round_trip_on_a_gpu, 40)
 {
     use_gpu();
     round_trip();
-    device = "host"; /* what a GPU had is what host memory has */
+    device = "host"; /* frames from a GPU are the same in host memory */
     replay(in_dir("a.slr"), in_dir("d.slr"), "--wait");
     CHECK_EQ(same_frames(in_dir("a.slr"), in_dir("d.slr"), true), 40);
 }
 
-/* From its first frame's time to its last one's. */
+/* The time from its first frame to its last. */
 static int64_t length_of(const char *path)
 {
     static struct recording recording;
@@ -210,7 +209,7 @@ TEST_TIMEOUT(recording_keeps_time, 40)
 {
     static struct program p;
     record_pattern(in_dir("a.slr"));
-    int64_t length = length_of(in_dir("a.slr")); /* 39 steps of 5 ms, unless the player stood still at the first */
+    int64_t length = length_of(in_dir("a.slr")); /* 39 steps of 5 ms, unless the player was delayed at the first */
     CHECK_GE(length, 1);
     int64_t start = test_now();
     CHECK_EQ(sluice_run(&p, "play", in_dir("a.slr"), "camera"), 0);
@@ -224,7 +223,7 @@ TEST_TIMEOUT(recording_keeps_time, 40)
     CHECK_HAS(p.out, "played 100 frames");
 }
 
-/* What they come to is looked at by the sanitizers. */
+/* The sanitizers check the result. */
 TEST(recording_whose_times_are_any_numbers)
 {
     static const int64_t times[] = { INT64_MAX, INT64_MIN, 0, INT64_MIN, INT64_MAX, -5 };
@@ -245,7 +244,7 @@ TEST(recording_whose_times_are_any_numbers)
     CHECK_HAS(p.out, "played 6 frames");
 }
 
-/* A reader in order that takes its time: a player that waits for it drops nothing, and tells it of no frame that was. */
+/* A slow in-order reader: a player that waits for it drops nothing, and the reader misses nothing. */
 static void wait_for_a_slow_reader(void)
 {
     static struct program player;
@@ -261,7 +260,7 @@ static void wait_for_a_slow_reader(void)
     CHECK_OK(sluice_reader_open(&reader, &params));
     for (unsigned i = 1; i <= 30; i++) {
         if (i <= 2)
-            test_nap(1300 * SLUICE_MS); /* longer than a begin waits */
+            test_nap(1300 * SLUICE_MS); /* longer than the time-out of begin */
         CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
         CHECK_EQ(frame.sequence, i);
         CHECK_EQ(frame.missed, 0);
@@ -364,7 +363,7 @@ TEST(recording_up_to_the_largest_file)
 {
     static struct program p, player;
     player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "200");
-    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 300 << 10, 300 << 10 }), 0); /* its signal kills, if it is left to */
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 300 << 10, 300 << 10 }), 0); /* SIGXFSZ would kill it by default */
     CHECK_EQ(sluice_run(&p, "record", "camera", in_dir("a.slr")), 1);
     CHECK_HAS(p.err, ": File too large. It has the ");
     CHECK_EQ(program_end(&player, SIGTERM), 0);
@@ -384,7 +383,7 @@ TEST(record_ended_before_the_first_frame)
     CHECK_OK(sluice_writer_open(&writer, &params));
     sluice_start(&p, "record", "quiet", in_dir("a.mp4"), "--fps", "5");
     CHECK_SOON(sluice_channel_info("quiet", SLUICE_S, &info, NULL, 0) == SLUICE_OK && info.readers == 1, 20);
-    CHECK_EQ(program_end(&p, SIGINT), 0); /* who asks it to end is not told that time is over */
+    CHECK_EQ(program_end(&p, SIGINT), 0); /* no time-out message after Ctrl-C */
     CHECK_STR(p.err, "");
     CHECK_OK(sluice_writer_close(&writer));
 }

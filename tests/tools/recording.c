@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/recording_*.c: written and read back bit for bit, cut at every byte, damaged in every byte.
+ * tools/recording_*.c: written and read back bit for bit, cut at every byte, and damaged in every byte.
  */
 #include "harness/test.h"
 
@@ -117,7 +117,7 @@ TEST(recording_comes_back)
     free(text);
 }
 
-/* Wherever it ends, what is whole before is read, and the end is seen for what it is. */
+/* Wherever it is cut, the whole frames before are read, and the cut is reported. */
 TEST(recording_cut_anywhere)
 {
     struct recording_summary summary;
@@ -171,7 +171,7 @@ static enum recording_block with_number(size_t offset, unsigned bytes, uint64_t 
 TEST(recording_hostile_numbers)
 {
     make_recording();
-    CHECK_EQ(with_number(36, 4, 3), RECORDING_END); /* as it was: the test finds its place */
+    CHECK_EQ(with_number(36, 4, 3), RECORDING_END); /* unchanged: checks the offset used below */
     static const uint64_t odd[] = { 9, UINT32_MAX };
     for (size_t i = 0; i < 2; i++)
         CHECK_EQ(with_number(36, 4, odd[i]), RECORDING_BAD); /* dimensions */
@@ -180,7 +180,7 @@ TEST(recording_hostile_numbers)
     CHECK_EQ(with_number(34, 2, 0), RECORDING_BAD);          /* lanes */
     CHECK_EQ(with_number(48, 8, 1), RECORDING_BAD);          /* bytes: too few */
     CHECK_EQ(with_number(48, 8, UINT64_MAX), RECORDING_BAD); /* too many */
-    CHECK_EQ(with_number(48, 8, 73), RECORDING_BAD);         /* not what the block has */
+    CHECK_EQ(with_number(48, 8, 73), RECORDING_BAD);         /* differs from the block */
     CHECK_EQ(with_number(64, 8, UINT64_MAX), RECORDING_BAD); /* shape */
     CHECK_EQ(with_number(64, 8, UINT64_C(1) << 62), RECORDING_BAD);
     CHECK_EQ(with_number(128, 8, UINT64_C(1) << 63), RECORDING_BAD); /* stride */
@@ -188,7 +188,7 @@ TEST(recording_hostile_numbers)
     CHECK_EQ(with_number(192, 4, 999), RECORDING_BAD);        /* pixel format */
     CHECK_EQ(with_number(196, 4, 70000), RECORDING_BAD);      /* width */
     CHECK_EQ(with_number(200, 4, 5), RECORDING_BAD);          /* height: past the end */
-    CHECK_EQ(with_number(204, 4, 2), RECORDING_BAD);          /* planes the format does not have */
+    CHECK_EQ(with_number(204, 4, 2), RECORDING_BAD);          /* planes that the format does not have */
     CHECK_EQ(with_number(208, 8, UINT64_MAX), RECORDING_BAD); /* plane offset */
     CHECK_EQ(with_number(216, 8, UINT64_MAX), RECORDING_BAD); /* plane pitch */
     free(text);

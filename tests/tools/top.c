@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice top without a screen: what it measures, how it sorts and fits, what it prints; with
- * writers that live, stand still, are dead, refuse, and speak nonsense.
+ * sluice top without a screen: measuring, sorting, fitting and printing; with live, stopped, dead, refusing and invalid
+ * writers.
  */
 #include "kit.h"
 
@@ -20,7 +20,7 @@
 #include "tools/common/text.h"
 #include "tools/top/top.h"
 
-/* ---- what is measured ---- */
+/* ---- measurements ---- */
 
 static struct top_channel *answered(uint64_t committed, int64_t now,
                                     struct sluice_reader_info *reader)
@@ -62,7 +62,7 @@ TEST(numbers_that_make_no_sense_are_not_known)
 {
     struct sluice_reader_info reader = { .pid = 5, .taken = 100, .latency_total_ns = 5000 };
     answered(1000, SLUICE_S, &reader);
-    reader.taken = 3; /* a reader writes its numbers itself */
+    reader.taken = 3; /* readers write their own numbers */
     reader.missed = UINT64_MAX;
     reader.lag = UINT64_MAX;
     reader.held_ns = INT64_MIN;
@@ -82,7 +82,7 @@ TEST(numbers_that_make_no_sense_are_not_known)
         if (c < top_readers.count)
             top_readers.cell(&channel->readers[0], c, &cell);
     }
-    channel = answered(901, 3 * SLUICE_S, NULL); /* a clock that stands */
+    channel = answered(901, 3 * SLUICE_S, NULL); /* a stopped clock */
     CHECK(isnan(channel->fps));
     free(channel->readers);
 }
@@ -100,7 +100,7 @@ TEST(reader_of_an_older_release_says_its_last_latency)
 
 /* ---- rows ---- */
 
-/* Channels that answered twice, with these frames a second. */
+/* Channels that answered twice, with these frame rates. */
 static void fill_top(struct top *top, const char *const *names, const uint64_t *fps, size_t count)
 {
     struct top_entry entries[8] = { 0 };
@@ -156,7 +156,7 @@ TEST(rows_come_and_go_with_their_names)
     struct top_entry entries[2] = { { .name = "c" }, { .name = "d", .live = 1 } };
     CHECK(top_list(&top, entries, 2));
     CHECK_EQ(top.count, 2);
-    CHECK(top.list[1] == last && top.list[1]->answered); /* what was known of it stays */
+    CHECK(top.list[1] == last && top.list[1]->answered); /* its data is kept */
     CHECK(top_is_dead(top.list[0]) && !top.list[0]->was_live);
     top_free(&top);
 }
@@ -181,7 +181,7 @@ TEST(table_fits_every_width)
     for (unsigned width = 1; width < 260; width++) {
         draw_at(&canvas, &grid, &top, width);
         char *line = strtok(canvas.bytes, "\n");
-        if (width > 40) { /* what it is sorted by is never left out */
+        if (width > 40) { /* the sort column is always shown */
             CHECK_HAS(line, "CHANNEL");
             CHECK_HAS(line, "AGE");
         }
@@ -193,7 +193,8 @@ TEST(table_fits_every_width)
     top_free(&top);
 }
 
-/* Names of cuda-link's, which are longer than any of ours: the other columns stay. Two that begin alike are two rows. */
+/* cipd: names may be longer than Sluice's: the other columns stay visible. Two names with the same start are two rows.
+ * */
 TEST(long_names_are_cut_in_sight)
 {
     struct top top = { 0 };
@@ -211,7 +212,7 @@ TEST(long_names_are_cut_in_sight)
     CHECK_STR(grid.selected, long_names[1]);
     CHECK_EQ(grid.at, 1);
     draw_at(&canvas, &grid, &top, 250);
-    CHECK_EQ(grid.at, 1); /* found again by its whole name */
+    CHECK_EQ(grid.at, 1); /* found by its full name */
     canvas_free(&canvas);
     top_free(&top);
 }
@@ -292,7 +293,7 @@ TEST(once_says_what_goes_on)
     CHECK(!strstr(p.out, "other") && !strchr(p.out, '\033'));
     CHECK_SOON(json_says(second_look(), "[c['name'] for c in d['channels']] == ['camera', 'other'] and "
                                         "50 < d['channels'][0]['fps'] < 200 and d['channels'][0]['readers'] == []"), 20);
-    /* Nobody noticed. */
+    /* Nothing else is affected. */
     struct sluice_channel_info info = { .size = sizeof info };
     CHECK_OK(sluice_channel_info("camera", 20 * SLUICE_S, &info, NULL, 0));
     CHECK_EQ(info.refused + info.evicted + info.died + info.readers, 0);
@@ -300,7 +301,7 @@ TEST(once_says_what_goes_on)
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 
-/* What it can have been at most, by clocks that are read around it. */
+/* The upper bound, by clocks read before and after. */
 struct most {
     int64_t latency, latencies, lease;
 };
@@ -345,7 +346,7 @@ TEST(leases_and_latencies_are_timed)
     CHECK_GE(readers[0].latency_max_ns, readers[0].latency_ns);
     CHECK_GE(readers[0].latency_ns, 1);
     CHECK_LE(readers[0].latency_ns, most.latency);
-    /* A long lease counts when it ends. */
+    /* A long lease is counted when it ends. */
     CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     test_nap(400000000);
     CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.1"), 0);
@@ -358,7 +359,7 @@ TEST(leases_and_latencies_are_timed)
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 
-/* A socket in the folder that refuses everybody with a result, or says nonsense for 0. */
+/* A socket in the folder that refuses every request with a result, or for 0 sends garbage. */
 ROLE(fake)
 {
     struct {
@@ -380,7 +381,7 @@ ROLE(fake)
         if (peer < 0)
             return 1;
         (void)!write(peer, &refuse, refuse.result ? sizeof refuse : 11);
-        while (read(peer, asked, sizeof asked) > 0) /* until it hangs up: who closes first, or has not read, takes the answer away */
+        while (read(peer, asked, sizeof asked) > 0) /* until it hangs up: closing first, or with unread data, would discard the answer */
             continue;
         close(peer);
     }

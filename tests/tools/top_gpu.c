@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice top and the GPUs that channels are on, with a management library of the tests' own.
+ * sluice top and the GPUs of channels, with a fake management library.
  */
 #include "kit.h"
 
@@ -54,7 +54,7 @@ TEST(gpus_of_channels_once_each)
     CHECK(gpu && top_gpu_of(&top, top.list[3]) == gpu && top_gpu_of(&top, top.list[2]) != gpu);
     CHECK_STR(top_gpu_text(text, gpu),
               "GPU 4, Fake H200: 87 % busy, 12.0 GiB of 140 GiB, 312 W, 54 C");
-    CHECK(isnan(gpu->pcie_in)); /* at the first look */
+    CHECK(isnan(gpu->pcie_in)); /* at the first query */
     test_nap(50000000);
     top_refresh_gpus(&top);
     gpu = top_gpu_of(&top, top.list[0]);
@@ -208,7 +208,7 @@ TEST(the_command_says_device_and_gpus)
     CHECK_EQ(program_end(&player, SIGTERM), 0);
 }
 
-/* What it calls cuda:0 is another GPU than top would. */
+/* Its cuda:0 is not the cuda:0 of top. */
 ROLE(gpu_writer)
 {
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;

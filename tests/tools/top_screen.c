@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice top in a real terminal: tmux shows what a user would see, and types what a user would.
+ * sluice top in a real terminal: tmux shows the screen and types keys, like a user.
  */
 #include "kit.h"
 
@@ -34,7 +34,7 @@ static void tmux(const char *format, ...)
         FAIL("%s", line);
 }
 
-/* What tmux answers; the last one only. */
+/* The output of tmux; valid until the next call. */
 static const char *ask_tmux(const char *arguments)
 {
     static char text[65536];
@@ -57,7 +57,7 @@ static bool seen(const char *text)
     return strstr(screen(), text) != NULL;
 }
 
-/* What tmux says to a format. */
+/* The value of a tmux format. */
 static bool is_so(const char *format, const char *expected)
 {
     char arguments[256];
@@ -93,7 +93,7 @@ static void wait_until_gone(const char *text)
     }
 }
 
-/* A terminal with a shell in it; the server ends with this test. */
+/* Starts a terminal with a shell; the server ends with this test. */
 static void open_terminal(unsigned width, unsigned height)
 {
     if (!has_program("tmux"))
@@ -128,8 +128,8 @@ static void start_top(const char *arguments)
     wait_for("sluice top");
 }
 
-/* The screen of before is there, with a cursor, and a shell that one can talk to; and nothing was
- * said on stderr, least of all by a sanitizer. */
+/* Checks that the previous screen is back, with a cursor and a working shell, and that nothing was printed to stderr,
+ * for example by a sanitizer. */
 static void check_restored(void)
 {
     wait_until_gone("CHANNEL");
@@ -146,7 +146,7 @@ static void check_restored(void)
     free(errors);
 }
 
-/* The process of sluice top: the only one that the shell in the terminal has started. */
+/* The process of sluice top: the only child of the shell in the terminal. */
 static pid_t top_pid(void)
 {
     char path[64];
@@ -159,7 +159,7 @@ static pid_t top_pid(void)
     return pid;
 }
 
-/* ---- what a user sees and does ---- */
+/* ---- keys and pages ---- */
 
 TEST_TIMEOUT(screen_sorts_filters_and_opens, 120)
 {
@@ -182,7 +182,7 @@ TEST_TIMEOUT(screen_sorts_filters_and_opens, 120)
     CHECK(seen("CHANNEL▲") && stands_above("alpha", "beta"));
     type("'>' '>'");
     wait_for("FPS▼");
-    CHECK_SOON(stands_above("beta", "alpha"), PATIENCE); /* who stands still may have any rate for a moment */
+    CHECK_SOON(stands_above("beta", "alpha"), PATIENCE); /* a delayed writer may have any rate for a moment */
     type("r");
     wait_for("FPS▲");
     CHECK_SOON(stands_above("alpha", "beta"), PATIENCE);
@@ -200,7 +200,7 @@ TEST_TIMEOUT(screen_sorts_filters_and_opens, 120)
     wait_for("1 of at most 64");
     type("'?'");
     wait_for("columns: channels");
-    type("x Escape"); /* leaves the help, then the channel */
+    type("x Escape"); /* closes the help, then the channel */
     wait_for("filter 'eta'");
     type("Escape");
     wait_for("alpha");
@@ -213,7 +213,7 @@ TEST_TIMEOUT(screen_sorts_filters_and_opens, 120)
     CHECK_EQ(program_end(&fast, SIGTERM), 0);
 }
 
-/* The screen's words, whatever lines they stand in. */
+/* The words on the screen, without line breaks. */
 static bool says(const char *words)
 {
     static char text[65536];
@@ -241,7 +241,7 @@ TEST_TIMEOUT(screen_help_is_whole_however_narrow, 120)
         CHECK_SOON(says("up, down, pages, Home, End choose a channel, or scroll its readers Enter open"), PATIENCE);
     }
     type("x q");
-    wait_for("ready$"); /* the narrower terminal keeps no more of what was before */
+    wait_for("ready$"); /* the narrower terminal keeps no more of the previous screen */
     child_kill(&server, SIGKILL);
 }
 
@@ -267,7 +267,7 @@ TEST_TIMEOUT(screen_shows_what_happens_to_writers, 120)
     type("Escape");
     player_start(&again, "victim", "--pattern", "--size", "32x32");
     wait_for("2 live");
-    CHECK_EQ(program_end(&again, SIGTERM), 0); /* closes: the row goes */
+    CHECK_EQ(program_end(&again, SIGTERM), 0); /* closes: the row disappears */
     wait_until_gone("victim");
     type("Enter");
     wait_for("wire version");
@@ -354,7 +354,7 @@ TEST_TIMEOUT(screen_stops_and_goes_on, 120)
     type("fg Enter");
     wait_for("no channels");
     pid_t pid = top_pid();
-    kill(pid, SIGSTOP); /* without a word: the terminal is as it was at fg */
+    kill(pid, SIGSTOP); /* cannot be caught: the terminal is set up again after fg */
     wait_for("Stopped");
     type("fg Enter");
     wait_for("no channels");
@@ -367,7 +367,7 @@ TEST_TIMEOUT(screen_without_colours_and_utf8, 60)
 {
     static struct program player, other;
     player_start(&player, "camera", "--pattern", "--size", "64x48");
-    player_start(&other, "depth", "--pattern", "--size", "64x48"); /* not selected: in colours */
+    player_start(&other, "depth", "--pattern", "--size", "64x48"); /* not selected, so in colours */
     open_terminal(120, 10);
     start_top("--interval 0.2");
     wait_for("depth");
@@ -385,7 +385,7 @@ TEST_TIMEOUT(screen_without_colours_and_utf8, 60)
     check_restored();
     type("'export TERM=dumb' Enter");
     tmux("send-keys \"clear; %s top --interval 0.1 " NATIVE_QUOTED "\" Enter", getenv("SLUICE_COMMAND"));
-    wait_for("WRITER"); /* tables one after the other */
+    wait_for("WRITER"); /* prints tables */
     CHECK(is_so("#{alternate_on}", "0"));
     type("C-c");
     child_kill(&server, SIGKILL);

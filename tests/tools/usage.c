@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command: its help, and what it says to wrong names, options and files.
+ * The command: its help, and its messages for wrong names, options and files.
  */
 #include "kit.h"
 
@@ -131,7 +131,7 @@ TEST(without_ffmpeg_it_says_so)
     setenv("PATH", "/no/such/folder", 1);
     CHECK_EQ(sluice_run(&p, "play", in_dir("clip.mp4"), "camera"), 1);
     CHECK_HAS(p.err, "apt install ffmpeg");
-    /* The test picture needs none. */
+    /* The test picture needs no ffmpeg. */
     CHECK_EQ(sluice_run(&p, "play", "test", "camera", "--frames", "3", "--fps", "max"), 0);
     CHECK_HAS(p.out, "played 3 frames");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/common/term.c, tools/common/text.c, tools/common/args.c, tools/common/describe.c: sizes, times and formats in words; near names.
+ * tools/common/term.c, tools/common/text.c, tools/common/args.c, tools/common/describe.c: sizes, times and formats in
+ * words; near names.
  */
 #include "harness/test.h"
 
@@ -31,7 +32,7 @@ TEST(words_for_bytes_and_times)
 TEST(words_from_elsewhere)
 {
     char name[] = "\033[2J\xc2\x9b\x9b\n\x7f\xc3\xa9\xed\xa0\x80\xe2\x82\xac\xf0\x9f";
-    text_clean(name); /* nothing that a terminal would obey, and all of it UTF-8 */
+    text_clean(name); /* no control characters, and valid UTF-8 */
     CHECK_STR(name, "?[2J?????\xc3\xa9???\xe2\x82\xac??");
     CHECK_EQ(text_width(name), 16);
 }
@@ -55,7 +56,7 @@ TEST(words_that_are_near)
     static const char *const names[] = { "record", "play", "snap", "ls" };
     CHECK_STR(text_nearest("recrod", names, 4), "record");
     CHECK_STR(text_nearest("paly", names, 4), "play");
-    CHECK(text_nearest("lpya", names, 4) == NULL); /* two slips in four letters */
+    CHECK(text_nearest("lpya", names, 4) == NULL); /* two typos in four letters */
     CHECK_STR(text_nearest("plat", names, 4), "play");
     CHECK_STR(text_nearest("rec", names, 4), "record"); /* its beginning */
     CHECK(text_nearest("zzzzzz", names, 4) == NULL);

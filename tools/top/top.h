@@ -96,7 +96,8 @@ bool top_matches(const char *name, const char *pattern, bool anywhere);
 /* Adds new channels and removes those that are gone. Both lists are sorted by name. */
 bool top_list(struct top *top, const struct top_entry *entries, size_t count);
 
-/* Stores a writer's answer and measures the difference to the one before. `info` is not used if `result` is an error. */
+/* Stores a writer's answer and measures the difference to the one before. `info` is not used if `result` is an error.
+ * */
 void top_update(struct top_channel *channel, int result, const char *reason,
                 const struct sluice_channel_info *info, const struct sluice_reader_info *readers);
 
