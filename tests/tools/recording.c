@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/recording_*.c: written and read back bit for bit, cut at every byte, and damaged in every byte.
+ * tools/media/recording_*.c: written and read back bit for bit, cut at every byte, and damaged in every byte.
  */
 #include "harness/test.h"
 
