@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cipd.h"
-#include "link.h"
+#include "cuda_link.h"
 #include "pinned.h"
 #include "source.h"
 #include "stream_object.h"

@@ -77,7 +77,7 @@ class Exporter(_sluice._LinkExporter):
 
     def _tell_usual(self) -> None:
         """Which frames export() itself handles, without calling Python: those whose stream is known, or need not be known. It is
-        written in C: python/src/link_calls.c."""
+        written in C: python/src/cuda_link_calls.c."""
         link = None if self._policy.export_profile else self._link
         self._usually(link, self.data_size, FrameOutcome.PUBLISHED, self._armed or self._warned)
 

@@ -219,7 +219,7 @@ class Importer(_sluice._LinkImporter):
         self._mapping = "copied"
         return True
 
-    # ---- frames: python/src/link_calls.c has the calls for a frame, and calls these if it got none ----
+    # ---- frames: python/src/cuda_link_calls.c has the calls for a frame, and calls these if it got none ----
 
     def _failed(self, error: Exception | None, framework: str, stream: Any) -> ImportResult[Any]:
         if self._link is None or error is None:

@@ -5,7 +5,7 @@
  * is most of what must be fetched; so of a usual frame Python does nothing. What is unusual the methods of the classes in Python
  * are called for: _export, _skipped and _failed of the one, _other and _failed of the other.
  */
-#include "link.h"
+#include "cuda_link.h"
 
 #include <stddef.h>
 #include <structmember.h>

@@ -2,7 +2,7 @@
  *
  * sluice._sluice._LinkReader: opening, closing, and what it knows. sluice/cuda_link/importer.py makes them.
  */
-#include "link.h"
+#include "cuda_link.h"
 
 #include <sluice/cipd.h>
 

@@ -91,7 +91,7 @@ PyObject *link_numpy(struct link *link);
 /* wait(ns): is there something to take, before the time is over? */
 PyObject *link_wait(PyObject *self, PyObject *ns);
 
-/* Publishes the frame at `address`, which the stream `given` makes (Py_None: see link_writer.c): 0; SLUICE_NO_SLOT;
+/* Publishes the frame at `address`, which the stream `given` makes (Py_None: see cuda_link_writer.c): 0; SLUICE_NO_SLOT;
  * SLUICE_NOT_READY if the GPU is behind; SLUICE_E_CAPTURING; LINK_RAISED. */
 int link_send(struct link_writer *link, uintptr_t address, PyObject *given);
 

@@ -7,7 +7,7 @@
 
 #include <sluice/cipd.h>
 
-#include "link.h"
+#include "cuda_link.h"
 
 #define PATIENCE (10 * SLUICE_S)
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fetch.h"
-#include "link.h"
+#include "cuda_link.h"
 #include "pinned.h"
 
 #define PATIENCE (10 * SLUICE_S)

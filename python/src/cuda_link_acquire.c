@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "link.h"
+#include "cuda_link.h"
 #include "export.h"
 #include "view.h"
 
