@@ -14,10 +14,14 @@ from . import _sluice
 from ._devices import reset, synchronize
 from ._events import Event
 from ._formats import Colour, Image, Tensor
+from ._info import CipdInfo, CipdSlot, ReaderStats, WriterStats, cipd_look
 from ._parallel import parallel
+from ._reader import Reader
 from ._sluice import *  # noqa: F403
 from ._sluice import __version__
 from ._streams import Stream
+from ._writer import Writer
 
-__all__ = sorted({name for name in vars(_sluice) if not name.startswith("_")} |
-                 {"Colour", "Event", "Image", "Stream", "Tensor", "parallel", "reset", "synchronize"})
+__all__ = sorted({name for name in vars(_sluice) if not name.startswith("_")} | {
+    "CipdInfo", "CipdSlot", "Colour", "Event", "Image", "Reader", "ReaderStats", "Stream", "Tensor", "Writer", "WriterStats",
+    "cipd_look", "parallel", "reset", "synchronize"})

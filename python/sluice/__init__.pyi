@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Protocol, SupportsIndex, TypedDict, final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, SupportsIndex, TypedDict, final, overload
 
 if TYPE_CHECKING:
     import numpy
@@ -256,38 +256,36 @@ class WriterFrame(_Frame):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
                  /) -> Literal[False]: ...
 
-@final
-class ReaderStats(tuple[int, ...]):
-    connected: Final[bool]
-    session: Final[int]
-    taken: Final[int]
-    missed: Final[int]
-    retries: Final[int]
-    sessions: Final[int]
-    held: Final[int]
-    depth: Final[int]
-    lag: Final[int]
-    latency_ns: Final[int]
-    lost: Final[int]
+class ReaderStats(NamedTuple):
+    connected: bool
+    session: int
+    taken: int
+    missed: int
+    retries: int
+    sessions: int
+    held: int
+    depth: int
+    lag: int
+    latency_ns: int
+    lost: int
 
-@final
-class WriterStats(tuple[int, ...]):
-    readers: Final[int]
-    session: Final[int]
-    committed: Final[int]
-    dropped: Final[int]
-    cancelled: Final[int]
-    stolen: Final[int]
-    bytes: Final[int]
-    copied_bytes: Final[int]
-    waited_ns: Final[int]
-    slots: Final[int]
-    generation: Final[int]
-    evicted: Final[int]
-    readers_total: Final[int]
-    readers_died: Final[int]
-    refused: Final[int]
-    graph_sends: Final[int]
+class WriterStats(NamedTuple):
+    readers: int
+    session: int
+    committed: int
+    dropped: int
+    cancelled: int
+    stolen: int
+    bytes: int
+    copied_bytes: int
+    waited_ns: int
+    slots: int
+    generation: int
+    evicted: int
+    readers_total: int
+    readers_died: int
+    refused: int
+    graph_sends: int
 
 class _CipdReader(TypedDict, total=False):
     undeclared: Literal["unknown", "rgba", "bgra"] | None
@@ -315,54 +313,52 @@ class _CipdWriter(TypedDict, total=False):
     barrier_name: str | None
     close_grace_ns: int | None
 
-@final
-class CipdSlot(tuple[Any, ...]):
-    memory_open: Final[bool]
-    event_open: Final[bool]
-    frames: Final[int]
-    last_wait_ns: Final[int]
-    address: Final[int]
+class CipdSlot(NamedTuple):
+    memory_open: bool
+    event_open: bool
+    frames: int
+    last_wait_ns: int
+    address: int
 
-@final
-class CipdInfo(tuple[Any, ...]):
-    state: Final[Literal["absent", "unfinished", "running", "stalled", "shut"]]
-    name: Final[str]
-    why: Final[str]
-    version: Final[int]
-    index: Final[int]  # type: ignore[assignment]
-    slot_count: Final[int]
-    width: Final[int]
-    height: Final[int]
-    components: Final[int]
-    flags: Final[int]
-    dtype: Final[str | None]
-    frame_bytes: Final[int]
-    order: Final[Literal["unknown", "rgba", "bgra"]]
-    order_declared: Final[bool]
-    mono_alpha: Final[bool]
-    writer_pid: Final[int]
-    segment_bytes: Final[int]
-    by_sluice: Final[bool]
-    last_frame_ns: Final[int]
-    published: Final[int]
-    published_bytes: Final[int]
-    barrier_skips: Final[int]
-    failed: Final[int]
-    graph_frames: Final[int]
-    relinked: Final[int]
-    holds_barrier: Final[bool]
-    left_behind: Final[int]
-    taken: Final[int]
-    no_frame: Final[int]
-    timeouts: Final[int]
-    reconnects: Final[int]
-    overruns: Final[int]
-    repeated: Final[int]
-    dropped: Final[int]
-    spin_hits: Final[int]
-    latency_ns: Final[int]
-    latency_total_ns: Final[int]
-    slots: Final[tuple[CipdSlot, ...]]
+class CipdInfo(NamedTuple):
+    state: Literal["absent", "unfinished", "running", "stalled", "shut"]
+    name: str
+    why: str
+    version: int
+    index: int  # type: ignore[assignment]
+    slot_count: int
+    width: int
+    height: int
+    components: int
+    flags: int
+    dtype: str | None
+    frame_bytes: int
+    order: Literal["unknown", "rgba", "bgra"]
+    order_declared: bool
+    mono_alpha: bool
+    writer_pid: int
+    segment_bytes: int
+    by_sluice: bool
+    last_frame_ns: int
+    published: int
+    published_bytes: int
+    barrier_skips: int
+    failed: int
+    graph_frames: int
+    relinked: int
+    holds_barrier: bool
+    left_behind: int
+    taken: int
+    no_frame: int
+    timeouts: int
+    reconnects: int
+    overruns: int
+    repeated: int
+    dropped: int
+    spin_hits: int
+    latency_ns: int
+    latency_total_ns: int
+    slots: tuple[CipdSlot, ...]
 
 @final
 class Reader:
@@ -388,6 +384,8 @@ class Reader:
     def next_async(self, timeout: _Seconds | None = None, *, stream: _StreamLike | None = None) -> Awaitable[Frame]: ...
     def fileno(self) -> int: ...
     def stats(self) -> ReaderStats: ...
+    def _format(self) -> tuple[tuple[Any, ...], ...] | None: ...
+    def _retry(self) -> None: ...
     def cipd_info(self) -> CipdInfo: ...
     def close(self) -> None: ...
     def __iter__(self) -> Reader: ...
@@ -433,6 +431,7 @@ class Writer:
     def reformat(self, format: _Format | None = None, *, shape: int | Sequence[int] | None = None, dtype: _DType = None,
                  pitch_align: int = 0) -> None: ...
     def stats(self) -> WriterStats: ...
+    def _format(self) -> tuple[tuple[Any, ...], ...]: ...
     def cipd_info(self) -> CipdInfo: ...
     def close(self) -> None: ...
     def __enter__(self) -> Writer: ...

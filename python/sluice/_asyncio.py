@@ -43,7 +43,7 @@ async def _take(reader, iterates, stream=None):
         del keeper
 
 
-async def step(reader, _):
+async def step(reader):
     """reader.__anext__()"""
     try:
         return await _take(reader, True)
@@ -64,16 +64,6 @@ async def next_async(reader, timeout, stream):
         if (frame := reader._poll(False, stream)) is not None:  # the loop handled both late: the frame was in time
             return frame
         raise Timeout(f"channel '{reader.name}': no new frame came in time") from None
-
-
-async def enter(reader, _):
-    """reader.__aenter__()"""
-    return reader
-
-
-async def leave(reader, _):
-    """reader.__aexit__()"""
-    reader.close()
 
 
 # ---- frame.fetch() ----

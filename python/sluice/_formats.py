@@ -33,10 +33,6 @@ def dtype_name(dtype):
     return name
 
 
-def image_of(pixel_format, width, height, colour, row_order, alpha):
-    return Image(pixel_format, width, height, Colour(*colour), ROW_ORDERS[row_order], ALPHAS[alpha])
-
-
 def _of_array(array):
     """Returns the Image or Tensor that describes an array of a frame."""
     if array.pixel_format is None:
@@ -84,3 +80,15 @@ def entries(what, shape, dtype):
     if isinstance(what, collections.abc.Mapping):
         return [_entry(name, item) for name, item in what.items()]
     return [_entry("image" if isinstance(what, Image) else "data", what)]
+
+
+def of_entries(entries):
+    """{name: Tensor or Image}: what such tuples describe."""
+    return {name: _of_entry(*rest) for name, *rest in entries}
+
+
+def _of_entry(kind, *rest):
+    if len(rest) == 1:
+        return Tensor(rest[0], kind)
+    width, height, colour, row_order, alpha, _, _ = rest
+    return Image(kind, width, height, Colour(*colour), ROW_ORDERS[row_order], ALPHAS[alpha])

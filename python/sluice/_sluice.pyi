@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The extension; the package exports its names."""
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, Self, final
 
 from typing_extensions import disjoint_base
 
@@ -14,12 +14,14 @@ from . import Error as Error
 from . import EventClosedError as EventClosedError
 from . import FormatError as FormatError
 from . import InvalidError as InvalidError
+from . import LimitError as LimitError
 from . import LostError as LostError
 from . import NoFreeSlot as NoFreeSlot
 from . import NoTimingError as NoTimingError
 from . import NotRecordedError as NotRecordedError
 from . import NoWriter as NoWriter
 from . import ProtocolError as ProtocolError
+from . import Reader, Writer
 from . import StaleError as StaleError
 from . import Stream
 from . import Timeout as Timeout
@@ -70,35 +72,36 @@ class _Stream:
     def _state(self) -> int: ...
     def _synchronize(self) -> None: ...
     def _wait(self, other: Any, /) -> None: ...
+@disjoint_base
+class _Reader:
+    """The base of sluice.Reader: the calls for each frame."""
+    def __new__(cls, *args: Any) -> Self: ...
+
+@disjoint_base
+class _Writer:
+    """The base of sluice.Writer: the calls for each frame."""
+    def __new__(cls, *args: Any) -> Self: ...
 
 @final
 class _LinkReader:
     """Used by sluice.cuda_link. Calls for a frame return what `result` made of it, `none`, or a number: a result of the library,
     or 100 once for a new session or format."""
-    def __new__(cls, name: str, device: str | None, result: Callable[[Any], Any], none: object, later: bool, timeout_ns: int,
-                spin_ns: int, writable: bool, pageable: bool, pipelined: bool, gpu_wait: bool, window: int,
-                threshold: int) -> _LinkReader: ...
+    def __new__(cls, reader: Reader, result: Callable[[Any], Any], none: object, timeout_ns: int, spin_ns: int, pageable: bool,
+                pipelined: bool, gpu_wait: bool, window: int, threshold: int) -> _LinkReader: ...
     @property
     def frames(self) -> int: ...
     @property
     def latency_ns(self) -> int: ...
-    @property
-    def pipelined(self) -> bool: ...
     def counts(self) -> dict[str, int]: ...
-    def info(self) -> dict[str, Any]: ...
-    def retry(self) -> None: ...
     def wait(self, ns: int, /) -> bool: ...
     def close(self) -> None: ...
 
 @final
 class _LinkWriter:
     """Used by sluice.cuda_link."""
-    def __new__(cls, name: str, device: str, shape: tuple[int, int, int], dtype: str, slots: int, flags: int, block: bool,
-                graph: bool, barrier: bool, stale_ns: int, strict: bool, priority: bool, doorbell: bool,
-                settles: bool, barrier_name: str) -> _LinkWriter: ...
+    def __new__(cls, writer: Writer, settles: bool, /) -> _LinkWriter: ...
     def send(self, address: int, stream: Any, /) -> int: ...
     def mark(self, stream: Any, /) -> None: ...
-    def info(self) -> dict[str, Any] | None: ...
     def close(self) -> None: ...
 
 @disjoint_base

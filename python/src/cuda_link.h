@@ -9,6 +9,7 @@
 
 #include "framework.h"
 #include "reader.h"
+#include "writer.h"
 
 #define LINK_SLOTS 128 /* numbers of slots that a session has */
 
@@ -32,7 +33,7 @@ struct landing {
 };
 
 struct link {
-    struct reader reader; /* its channel, NULL once closed; never the iterator's frame */
+    PyObject_HEAD struct reader *reader;
     _Atomic bool busy;    /* a thread is in a call */
     bool foreign;         /* its channel is of cuda-link's protocol */
     bool copies;          /* frames are given as copies: their memory must not be written */
@@ -60,15 +61,12 @@ struct link {
     int64_t latency_ns; /* of the frame given last: from its commit */
 };
 
-/* A program's side that writes. */
 struct link_writer {
-    PyObject_HEAD struct state *state;
-    struct channel *channel; /* its writer NULL once closed */
-    struct sluice_array array;
-    struct stream *marked; /* whose work makes the next frame, as the program said */
-    struct stream *usual;  /* the default one; NULL until it is named */
-    bool blocks;           /* send() returns when the GPU has made the copy */
-    bool settles;          /* so it does where no stream was named */
+    PyObject_HEAD struct writer *writer;
+    struct sluice_array array; /* of the format, at no address */
+    struct stream *marked;     /* whose work makes the next frame, as the program said */
+    struct stream *usual;      /* the default one; NULL until it is named */
+    bool settles;              /* send() returns when the GPU has made the copy, where no stream was named */
 };
 
 /* Takes a frame for work of this framework; FRAMEWORK_NONE: the CPU waits for it. `given`: the
@@ -108,10 +106,6 @@ void link_forget_landings(struct link *link);
 /* Only one thread at a time between the two. -1 with an exception. */
 int link_enter(struct link *link);
 void link_leave(struct link *link);
-
-/* What a channel is, as a dict. */
-struct sluice_cipd_info;
-PyObject *link_info(const struct state *state, const struct sluice_cipd_info *info);
 
 int link_types_init(PyObject *module, struct state *state);
 int link_writer_type_init(PyObject *module, struct state *state);

@@ -13,7 +13,7 @@ int link_enter(struct link *link)
 {
     if (!atomic_exchange(&link->busy, true))
         return 0;
-    raise_as(link->reader.state, ERROR_E_BUSY,
+    raise_as(link->reader->state, ERROR_E_BUSY,
              "another thread is in a call of this importer: each thread needs one of its own");
     return -1;
 }
@@ -58,7 +58,7 @@ static const char *gpu_of(struct channel *channel, char *name)
 static int name_stream(struct link *link, struct channel *channel, struct lease *lease,
                        enum framework framework, PyObject *given)
 {
-    struct state *state = link->reader.state;
+    struct state *state = link->reader->state;
     struct stream *stream = NULL;
     char name[DEVICE_NAME];
     const char *device;
@@ -89,11 +89,11 @@ static int wait_elsewhere(struct link *link, struct channel *channel, struct lea
         Py_BEGIN_ALLOW_THREADS r = sluice_stream_synchronize(stream_handle(lease->used[0]));
         Py_END_ALLOW_THREADS
     } else {
-        r = export_on(link->reader.state, lease, stream_native(wanted.used[0]));
+        r = export_on(link->reader->state, lease, stream_native(wanted.used[0]));
     }
     lease_drop_streams(&wanted);
     if (r > 0 || (r < 0 && !PyErr_Occurred()))
-        raise_result(link->reader.state, r);
+        raise_result(link->reader->state, r);
     return r == 0 ? 0 : -1;
 }
 
@@ -128,16 +128,16 @@ static void count_wait(struct link *link, int64_t ns)
 
 static int acquire(struct link *link, struct channel *channel, struct lease *lease)
 {
-    int r = reader_acquire(&link->reader, channel, lease, 0);
+    int r = reader_acquire(link->reader, channel, lease, 0);
 
     if (r == SLUICE_E_LIMIT && link->held && !PyErr_Occurred()) { /* so few slots that one is all */
         (void)lease_drop(link->held);
         link->held = NULL;
-        r = reader_acquire(&link->reader, channel, lease, 0);
+        r = reader_acquire(link->reader, channel, lease, 0);
     }
     if (r == SLUICE_TIMEOUT && !link->pending && is_coming(channel)) {
         int64_t began = clock_now();
-        r = reader_acquire(&link->reader, channel, lease, link->timeout_ns);
+        r = reader_acquire(link->reader, channel, lease, link->timeout_ns);
         if (r == SLUICE_TIMEOUT)
             r = SLUICE_E_LOST;
         if (r == 0)
@@ -180,7 +180,7 @@ static int settle(struct link *link, int r)
     }
     if (r >= 0 || r == SLUICE_E_LOST || r == SLUICE_E_CLOSED)
         return r;
-    raise_result(link->reader.state, r);
+    raise_result(link->reader->state, r);
     return LINK_RAISED;
 }
 
@@ -264,7 +264,7 @@ static bool is_free(const struct link *link, const struct lease *lease)
 
 static PyObject *show(struct link *link, struct lease *lease, enum framework framework, bool given)
 {
-    struct state *state = link->reader.state;
+    struct state *state = link->reader->state;
     struct shown *shown = &link->shown[framework == FRAMEWORK_CUPY][lease->frame.slot % LINK_SLOTS];
     struct sluice_array a;
     PyObject *view, *result = NULL;
@@ -299,7 +299,7 @@ PyObject *link_show(struct link *link, enum framework framework, PyObject *given
 
     if (link_enter(link) < 0)
         return NULL;
-    if (!(channel = reader_keep_channel(&link->reader))) {
+    if (!(channel = reader_keep_channel(link->reader))) {
         link_leave(link);
         return PyLong_FromLong(SLUICE_E_CLOSED);
     }
@@ -343,7 +343,7 @@ static int wait_for(struct link *link, struct channel *channel, int64_t timeout_
         return 1;
     if (!(lease = lease_new(channel)))
         return -1;
-    r = reader_acquire(&link->reader, channel, lease, timeout_ns);
+    r = reader_acquire(link->reader, channel, lease, timeout_ns);
     if (r == 0) {
         link->news = is_news(link, lease);
         link->pending = lease;
@@ -367,7 +367,7 @@ PyObject *link_wait(PyObject *self, PyObject *ns)
 
     if (PyErr_Occurred() || link_enter(link) < 0)
         return NULL;
-    if ((channel = reader_keep_channel(&link->reader)))
+    if ((channel = reader_keep_channel(link->reader)))
         found = wait_for(link, channel, timeout_ns);
     channel_drop(channel);
     link_leave(link);

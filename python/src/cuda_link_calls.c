@@ -132,7 +132,7 @@ static bool usual(const struct exporter *exporter, PyObject *object, uintptr_t *
 {
     const struct frame *frame = (const struct frame *)object;
 
-    if (!PyObject_TypeCheck(object, exporter->link->state->link_frame) || !frame->ptr || !frame->size || !frame->stream ||
+    if (!PyObject_TypeCheck(object, exporter->link->writer->state->link_frame) || !frame->ptr || !frame->size || !frame->stream ||
         (frame->stream == Py_None && !exporter->unnamed))
         return false;
     *address = PyLong_AsSize_t(frame->ptr); /* raises for what is no int */
@@ -172,7 +172,7 @@ static PyObject *export(PyObject *self, PyObject *const *args, Py_ssize_t count,
         exporter->published++;
         said = Py_NewRef(exporter->outcome);
     } else {
-        said = r == LINK_RAISED ? failed(self, link->state) : PyObject_CallMethod(self, "_skipped", "i", r);
+        said = r == LINK_RAISED ? failed(self, link->writer->state) : PyObject_CallMethod(self, "_skipped", "i", r);
     }
     Py_DECREF((PyObject *)link);
     return said;

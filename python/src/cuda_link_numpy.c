@@ -41,7 +41,7 @@ void link_forget_landings(struct link *link)
 /* Memory that keeps itself: pinned, or, where the program allows that, any. */
 static PyObject *memory_for(struct link *link, const char *device, uint64_t bytes, void **memory)
 {
-    struct state *state = link->reader.state;
+    struct state *state = link->reader->state;
     struct pinned *pinned = NULL;
     PyObject *plain;
 
@@ -74,7 +74,7 @@ static PyObject *array_over(struct state *state, const struct sluice_array *a, P
 static int prepare(struct link *link, struct landing *landing, const char *device,
                    const struct sluice_array *a)
 {
-    struct state *state = link->reader.state;
+    struct state *state = link->reader->state;
     PyObject *memory, *array;
     void *data = NULL;
     int r = sluice_array_wrap(&landing->to, a->name, NULL, a->dtype, a->ndim, a->shape, NULL);
@@ -108,7 +108,7 @@ static struct landing *landing_for(struct link *link, struct lease *lease)
     int r = sluice_frame_array(&lease->frame, NULL, &a);
 
     if (r != 0) {
-        raise_result(link->reader.state, r);
+        raise_result(link->reader->state, r);
         return NULL;
     }
     if (fits(landing, &a))
@@ -151,7 +151,7 @@ static PyObject *give(struct link *link, struct channel *channel)
         link->overruns += torn;
         (void)lease_drop(lease);
         if (r < 0 && !torn && r != LINK_RAISED) {
-            raise_result(link->reader.state, r);
+            raise_result(link->reader->state, r);
             r = LINK_RAISED;
         }
     }
@@ -171,7 +171,7 @@ static int queue_on(const struct stream *stream, struct link *link, struct chann
                                 stream_handle(stream), &landing->ticket);
 
     if (r != 0) {
-        raise_result(link->reader.state, r);
+        raise_result(link->reader->state, r);
         return -1;
     }
     landing->lease = lease;
@@ -187,7 +187,7 @@ static int queue_on(const struct stream *stream, struct link *link, struct chann
 static int queue(struct link *link, struct channel *channel, struct lease *lease,
                  struct landing *landing)
 {
-    struct stream *stream = copy_stream(link->reader.state, channel, device_text(lease->device));
+    struct stream *stream = copy_stream(link->reader->state, channel, device_text(lease->device));
     int r = stream ? lease_use(lease, stream_keep(stream)) : -1;
 
     if (r == 0)
@@ -213,7 +213,7 @@ static PyObject *finish(struct link *link, struct channel *channel, struct landi
     landing->lease = NULL;
     if (r == SLUICE_E_LOST)
         return Py_NewRef(link->none);
-    return r == 0 ? Py_NewRef(landing->result) : raise_result(link->reader.state, r);
+    return r == 0 ? Py_NewRef(landing->result) : raise_result(link->reader->state, r);
 }
 
 static PyObject *give_pipelined(struct link *link, struct channel *channel)
@@ -248,7 +248,7 @@ PyObject *link_numpy(struct link *link)
 
     if (link_enter(link) < 0)
         return NULL;
-    if ((channel = reader_keep_channel(&link->reader)))
+    if ((channel = reader_keep_channel(link->reader)))
         result = link->pipelined ? give_pipelined(link, channel) : give(link, channel);
     else
         result = PyLong_FromLong(SLUICE_E_CLOSED);

@@ -3,35 +3,24 @@
  * sluice._sluice._LinkWriter: memory that a program has on a GPU, published by one call.
  * sluice/cuda_link/exporter.py makes them.
  */
-#include <string.h>
-
-#include <sluice/cipd.h>
-
 #include "cuda_link.h"
 
 #define PATIENCE (10 * SLUICE_S)
 
-enum { WIRE_BFLOAT16 = 1, WIRE_MONO_ALPHA = 2, WIRE_BGRA = 4 };
-
+/* close(): the streams that it keeps; the writer is its owner's to close. */
 static PyObject *close_(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct link_writer *link = (struct link_writer *)self;
-    struct channel *channel = link->channel;
-    sluice_writer *writer = NULL;
+    struct stream *streams[] = { NULL, NULL };
 
-    if (!channel)
-        Py_RETURN_NONE;
-    if (channel_enter(link->state, channel) < 0)
+    if (channel_enter(link->writer->state, link->writer->channel) < 0)
         return NULL;
-    writer = channel->writer;
-    channel->writer = NULL;
-    channel_leave(channel);
-    channel_object_closed(channel);
-    stream_drop(link->marked);
-    stream_drop(link->usual);
+    streams[0] = link->marked;
+    streams[1] = link->usual;
     link->marked = link->usual = NULL;
-    Py_BEGIN_ALLOW_THREADS(void) sluice_writer_close(&writer);
-    Py_END_ALLOW_THREADS
+    channel_leave(link->writer->channel);
+    stream_drop(streams[0]);
+    stream_drop(streams[1]);
     Py_RETURN_NONE;
 }
 
@@ -39,103 +28,38 @@ static void dealloc(PyObject *self)
 {
     struct link_writer *link = (struct link_writer *)self;
     PyTypeObject *type = Py_TYPE(self);
-    PyObject *kind, *value, *traceback;
 
-    PyErr_Fetch(&kind, &value, &traceback); /* why it could not be opened, or what the program is at */
-    Py_XDECREF(close_(self, NULL));
-    PyErr_Restore(kind, value, traceback);
-    channel_drop(link->channel);
+    stream_drop(link->marked);
+    stream_drop(link->usual);
+    Py_DECREF((PyObject *)link->writer);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);
     Py_DECREF(type);
 }
 
-/* ---- opening ---- */
-
-static void choose(struct sluice_cipd_writer_params *cipd, int block, int graph, int barrier,
-                   int strict, int priority, int doorbell)
+/* _LinkWriter(writer, settles) */
+static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(keywords))
 {
-    cipd->block = block != 0;
-    cipd->graph = graph ? SLUICE_CIPD_ON : SLUICE_CIPD_OFF;
-    cipd->barrier = barrier ? SLUICE_CIPD_ON : SLUICE_CIPD_OFF;
-    cipd->strict_device = strict != 0;
-    cipd->priority = priority ? SLUICE_CIPD_ON : SLUICE_CIPD_OFF;
-    cipd->doorbell = doorbell ? SLUICE_CIPD_ON : SLUICE_CIPD_OFF;
-}
-
-/* The wire's flags as a program ors them in: three of them have names of their own in C. */
-static void choose_flags(struct sluice_cipd_writer_params *cipd, const char *dtype)
-{
-    if (cipd->flags & WIRE_BGRA)
-        cipd->order = SLUICE_CIPD_BGRA;
-    cipd->mono_alpha = (cipd->flags & WIRE_MONO_ALPHA) != 0;
-    cipd->flags &= ~(uint32_t)(WIRE_BGRA | WIRE_MONO_ALPHA | (strcmp(dtype, "bfloat16") == 0 ? WIRE_BFLOAT16 : 0));
-}
-
-static int open_writer(struct link_writer *link, struct sluice_writer_params *params,
-                       const int64_t *shape, const char *dtype)
-{
+    const struct state *state = PyType_GetModuleState(type);
     struct sluice_format format = SLUICE_FORMAT_INIT;
-    struct sluice_dtype type;
-    int r = sluice_dtype_parse(dtype, &type);
+    struct sluice_array array;
+    PyObject *writer;
+    int settles, r;
 
-    if (r == 0)
-        r = sluice_format_add_tensor(&format, "image", type, 3, shape);
-    if (r == 0)
-        r = sluice_array_wrap(&link->array, NULL, NULL, type, 3, shape, NULL);
-    if (r == 0) {
-        params->format = &format;
-        Py_BEGIN_ALLOW_THREADS r = sluice_writer_open(&link->channel->writer, params);
-        Py_END_ALLOW_THREADS
-    }
-    if (r == 0)
-        return 0;
-    raise_result(link->state, r);
-    return -1;
-}
-
-static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *keywords)
-{
-    static char *names[] = { "name",    "device",   "shape",    "dtype",  "slots",
-                             "flags",   "block",    "graph",    "barrier", "stale_ns",
-                             "strict",  "priority", "doorbell", "settles", "barrier_name", NULL };
-    struct state *state = PyType_GetModuleState(type);
-    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
-    struct sluice_cipd_writer_params cipd = SLUICE_CIPD_WRITER_PARAMS_INIT;
-    int block, graph, barrier, strict, priority, doorbell, settles;
-    long long stale_ns, shape[3];
-    const char *dtype;
-
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "ss(LLL)sIIpppLpppps:_LinkWriter", names, &params.name,
-                                     &params.device, &shape[0], &shape[1], &shape[2], &dtype,
-                                     &params.slots, &cipd.flags, &block, &graph, &barrier, &stale_ns,
-                                     &strict, &priority, &doorbell, &settles, &cipd.barrier_name))
+    if (!PyArg_ParseTuple(args, "O!p:_LinkWriter", state->writer, &writer, &settles) || !writer_enter((struct writer *)writer))
         return NULL;
-    choose(&cipd, block, graph, barrier, strict, priority, doorbell);
-    choose_flags(&cipd, dtype);
-    cipd.barrier_stale_ns = stale_ns;
-    params.no_graphs = !graph;
-    if (channel_is_foreign(params.name)) {
-        params.cipd = &cipd;
-    } else {
-        params.writable = 1; /* as programs of cuda-link may write to what they read */
-        if (params.slots && params.slots < 3)
-            params.slots = 3;
-    }
+    struct channel *channel = ((struct writer *)writer)->channel;
+    if ((r = sluice_writer_format(channel->writer, &format)) == 0)
+        r = sluice_array_wrap(&array, NULL, NULL, format.arrays[0].dtype, format.arrays[0].ndim, format.arrays[0].shape, NULL);
+    channel_leave(channel);
+    if (r != 0)
+        return raise_result(state, r);
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     struct link_writer *link = (struct link_writer *)allocate(type, 0);
-    if (!link)
-        return NULL;
-    link->state = state;
-    link->blocks = block != 0;
-    link->settles = settles != 0;
-    const int64_t sizes[3] = { shape[0], shape[1], shape[2] };
-    link->channel = channel_new(params.name);
-    if (link->channel)
-        link->channel->device = device_open(state, params.device);
-    if (!link->channel || !link->channel->device || open_writer(link, &params, sizes, dtype) < 0) {
-        Py_DECREF((PyObject *)link);
-        return NULL;
+    if (link) {
+        link->writer = (struct writer *)Py_NewRef(writer);
+        link->array = array;
+        link->settles = settles;
     }
     return (PyObject *)link;
 }
@@ -146,17 +70,17 @@ static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *keywords)
  * them: nobody is asked. */
 static struct stream *named_stream(struct link_writer *link, PyObject *given)
 {
-    const char *device = link->channel->device->name;
+    const char *device = link->writer->channel->device->name;
     size_t native;
 
     if (!PyLong_Check(given))
-        return stream_of(link->state, given, device);
+        return stream_of(link->writer->state, given, device);
     if (link_native(given, &native) < 0)
         return NULL;
     if (native > 1)
-        return stream_view(link->state, native, device, NULL);
+        return stream_view(link->writer->state, native, device, NULL);
     if (!link->usual)
-        link->usual = stream_view(link->state, 0, device, NULL);
+        link->usual = stream_view(link->writer->state, 0, device, NULL);
     return link->usual ? stream_keep(link->usual) : NULL;
 }
 
@@ -165,7 +89,7 @@ static struct stream *named_stream(struct link_writer *link, PyObject *given)
  * none is known. -1 with an exception. */
 static int stream_for(struct link_writer *link, PyObject *given, struct stream **out)
 {
-    const struct opened *device = link->channel->device;
+    const struct opened *device = link->writer->channel->device;
 
     *out = NULL;
     if (given != Py_None)
@@ -174,9 +98,9 @@ static int stream_for(struct link_writer *link, PyObject *given, struct stream *
         *out = stream_keep(link->marked);
         return 0;
     }
-    if (framework_current(link->state, FRAMEWORK_TORCH, device->name, out) < 0)
+    if (framework_current(link->writer->state, FRAMEWORK_TORCH, device->name, out) < 0)
         return -1;
-    return *out ? 0 : framework_current(link->state, FRAMEWORK_CUPY, device->name, out);
+    return *out ? 0 : framework_current(link->writer->state, FRAMEWORK_CUPY, device->name, out);
 }
 
 /* Of a stream that nobody `named` it is not known whether the memory is written again behind it: whoever wants to be sure waits for
@@ -188,9 +112,9 @@ static int send_now(struct link_writer *link, struct stream *stream, bool named)
     struct sluice_ticket ticket;
     int r;
 
-    if (!link->blocks && !settles)
-        return sluice_writer_send(link->channel->writer, &link->array, 1, handle, NULL);
-    Py_BEGIN_ALLOW_THREADS r = sluice_writer_send(link->channel->writer, &link->array, 1, handle, &ticket);
+    if (!link->writer->channel->slow && !settles)
+        return sluice_writer_send(link->writer->channel->writer, &link->array, 1, handle, NULL);
+    Py_BEGIN_ALLOW_THREADS r = sluice_writer_send(link->writer->channel->writer, &link->array, 1, handle, &ticket);
     if (r == 0 && settles)
         (void)sluice_ticket_wait(ticket, PATIENCE);
     Py_END_ALLOW_THREADS return r;
@@ -199,11 +123,11 @@ static int send_now(struct link_writer *link, struct stream *stream, bool named)
 /* Until one of the last frames is finished, of which one is left to readers: 0, SLUICE_NO_SLOT. Mostly it is. */
 static int wait_for_gpu(struct link_writer *link)
 {
-    int r = sluice_writer_wait(link->channel->writer, 0);
+    int r = sluice_writer_wait(link->writer->channel->writer, 0);
 
     if (r != SLUICE_NO_SLOT)
         return r;
-    Py_BEGIN_ALLOW_THREADS r = sluice_writer_wait(link->channel->writer, SLUICE_S);
+    Py_BEGIN_ALLOW_THREADS r = sluice_writer_wait(link->writer->channel->writer, SLUICE_S);
     Py_END_ALLOW_THREADS return r;
 }
 
@@ -214,7 +138,7 @@ static int publish(struct link_writer *link, uintptr_t address, PyObject *given)
     struct stream *stream = NULL;
     int r;
 
-    if (!link->channel->writer)
+    if (!link->writer->channel->writer)
         return SLUICE_E_CLOSED;
     if (stream_for(link, given, &stream) < 0)
         return SLUICE_E_INVALID;
@@ -233,10 +157,10 @@ int link_send(struct link_writer *link, uintptr_t address, PyObject *given)
 {
     int r;
 
-    if (channel_enter(link->state, link->channel) < 0)
+    if (channel_enter(link->writer->state, link->writer->channel) < 0)
         return LINK_RAISED;
     r = publish(link, address, given);
-    channel_leave(link->channel);
+    channel_leave(link->writer->channel);
     if (r >= 0)
         return r;
     if (PyErr_Occurred())
@@ -244,9 +168,9 @@ int link_send(struct link_writer *link, uintptr_t address, PyObject *given)
     if (r == SLUICE_E_CAPTURING)
         return r;
     if (r == SLUICE_E_CLOSED)
-        raise_as(link->state, ERROR_E_CLOSED, "channel '%s': this exporter is closed", link->channel->name);
+        raise_as(link->writer->state, ERROR_E_CLOSED, "channel '%s': this exporter is closed", link->writer->channel->name);
     else
-        raise_result(link->state, r);
+        raise_result(link->writer->state, r);
     return LINK_RAISED;
 }
 
@@ -273,48 +197,22 @@ static PyObject *mark(PyObject *self, PyObject *given)
     struct link_writer *link = (struct link_writer *)self;
     struct stream *stream, *before;
 
-    if (!(stream = link_stream(link->state, given, link->channel->device->name)))
+    if (!(stream = link_stream(link->writer->state, given, link->writer->channel->device->name)))
         return NULL;
-    if (channel_enter(link->state, link->channel) < 0) {
+    if (channel_enter(link->writer->state, link->writer->channel) < 0) {
         stream_drop(stream);
         return NULL;
     }
     before = link->marked;
     link->marked = stream;
-    channel_leave(link->channel);
+    channel_leave(link->writer->channel);
     stream_drop(before);
     Py_RETURN_NONE;
-}
-
-/* ---- looking ---- */
-
-static PyObject *info_(PyObject *self, PyObject *Py_UNUSED(none))
-{
-    struct link_writer *link = (struct link_writer *)self;
-    struct sluice_cipd_info info = { .size = sizeof info };
-    struct sluice_writer_stats stats = { .size = sizeof stats };
-    PyObject *made = NULL;
-    int r = SLUICE_E_CLOSED;
-
-    if (channel_enter(link->state, link->channel) < 0)
-        return NULL;
-    if (link->channel->writer)
-        r = sluice_cipd_writer_info(link->channel->writer, &info);
-    if (r == SLUICE_E_UNSUPPORTED && (r = sluice_writer_stats(link->channel->writer, &stats)) == 0) {
-        info.index = (uint32_t)stats.committed;
-        info.version = stats.session;
-    }
-    channel_leave(link->channel);
-    if (r == SLUICE_E_CLOSED)
-        Py_RETURN_NONE;
-    made = r == 0 ? link_info(link->state, &info) : raise_result(link->state, r);
-    return made;
 }
 
 static PyMethodDef methods[] = {
     { "send", METHOD(send), METH_FASTCALL, NULL },
     { "mark", METHOD(mark), METH_O, NULL },
-    { "info", METHOD(info_), METH_NOARGS, NULL },
     { "close", METHOD(close_), METH_NOARGS, NULL },
     { NULL, NULL, 0, NULL },
 };
@@ -323,7 +221,7 @@ static PyType_Slot slots[] = {
     SLOT(Py_tp_new, new),
     SLOT(Py_tp_dealloc, dealloc),
     SLOT(Py_tp_methods, methods),
-    { Py_tp_doc, (void *)"What sluice.cuda_link.Exporter works with." },
+    { Py_tp_doc, (void *)"What sluice.cuda_link.Exporter sends frames with." },
     { 0, NULL },
 };
 

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats between Python and the library. sluice/_formats.py turns what people write into a list of
- * tuples; this file reads those: (name, dtype, shape) for a tensor, (name, pixel format, width,
+ * Formats between Python and the library: sluice/_formats.py converts what programs write to a sequence of tuples, and back: (name, dtype, shape) for a tensor, (name, pixel format, width,
  * height, (primaries, transfer, matrix, range), row order, alpha) for an image.
  */
-#include <string.h>
-
 #include "source.h"
 
 static int add_tensor(struct state *state, PyObject *entry, struct sluice_format *format)
@@ -66,15 +63,9 @@ static int add_image(struct state *state, PyObject *entry, struct sluice_format 
     return -1;
 }
 
-int format_parse(struct state *state, PyObject *format, PyObject *shape, PyObject *dtype,
-                 unsigned pitch_align, struct sluice_format *out)
+int format_parse(struct state *state, PyObject *entries, unsigned pitch_align, struct sluice_format *out)
 {
-    PyObject *module = imported(&state->formats, "sluice._formats");
-    PyObject *entries =
-        module ? PyObject_CallMethod(module, "entries", "OOO", format ? format : Py_None,
-                                     shape ? shape : Py_None, dtype ? dtype : Py_None)
-               : NULL;
-    Py_ssize_t count = entries ? PySequence_Size(entries) : -1;
+    Py_ssize_t count = PySequence_Size(entries);
 
     *out = (struct sluice_format)SLUICE_FORMAT_INIT;
     out->pitch_align = pitch_align;
@@ -87,38 +78,29 @@ int format_parse(struct state *state, PyObject *format, PyObject *shape, PyObjec
         if (r < 0)
             count = -1;
     }
-    Py_XDECREF(entries);
     return count < 0 ? -1 : 0;
 }
 
-static PyObject *array_object(const struct state *state, const struct sluice_array *array)
+static PyObject *entry_of(const struct state *state, const struct sluice_array *array)
 {
     const struct sluice_image *image = &array->image;
-    PyObject *dtype = dtype_text(state, array->dtype),
-             *shape = sizes_tuple(array->shape, array->ndim), *made = NULL;
 
-    if (dtype && shape && image->pixel_format)
-        made = PyObject_CallMethod(state->formats, "image_of", "sII(iiii)ii",
-                                   sluice_pixel_format_name(image->pixel_format), image->width,
-                                   image->height, image->colour.primaries, image->colour.transfer,
-                                   image->colour.matrix, image->colour.range, image->row_order,
-                                   image->alpha);
-    else if (dtype && shape)
-        made = PyObject_CallMethod(state->formats, "Tensor", "OO", shape, dtype);
-    Py_XDECREF(dtype);
-    Py_XDECREF(shape);
-    return made;
+    if (!image->pixel_format)
+        return Py_BuildValue("(sNN)", array->name, dtype_text(state, array->dtype), sizes_tuple(array->shape, array->ndim));
+    return Py_BuildValue("(ssII(BBBB)BBNN)", array->name, sluice_pixel_format_name(image->pixel_format), image->width,
+                         image->height, image->colour.primaries, image->colour.transfer, image->colour.matrix,
+                         image->colour.range, image->row_order, image->alpha, dtype_text(state, array->dtype),
+                         sizes_tuple(array->shape, array->ndim));
 }
 
-PyObject *format_object(struct state *state, const struct sluice_format *format)
+PyObject *format_entries(const struct state *state, const struct sluice_format *format)
 {
-    PyObject *made = imported(&state->formats, "sluice._formats") ? PyDict_New() : NULL;
+    PyObject *made = PyTuple_New(format->array_count);
 
     for (uint32_t i = 0; made && i < format->array_count; i++) {
-        PyObject *array = array_object(state, &format->arrays[i]);
-        if (!array || PyDict_SetItemString(made, format->arrays[i].name, array) < 0)
+        PyObject *entry = entry_of(state, &format->arrays[i]);
+        if (!entry || PyTuple_SetItem(made, (Py_ssize_t)i, entry) < 0)
             Py_CLEAR(made);
-        Py_XDECREF(array);
     }
     return made;
 }

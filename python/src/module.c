@@ -107,11 +107,7 @@ static PyMethodDef methods[] = {
       "-> list of str\n\n"
       "The channels of a folder (None: this process's own) that have a writer. Raises AccessError for\n"
       "a folder that cannot be read." },
-    { "cipd_look", METHOD(cipd_look), METH_VARARGS | METH_KEYWORDS,
-      "cipd_look($module, name)\n--\n\n"
-      "-> CipdInfo\n\n"
-      "The same as a reader's cipd_info(), from the segment alone, without a GPU: \"cipd:NAME\" or NAME. Raises\n"
-      "NotFoundError, AccessError, ChannelNameError." },
+    { "_cipd_look", METHOD(cipd_look), METH_VARARGS, NULL },
     { "current_stream", METHOD(current_stream), METH_VARARGS | METH_KEYWORDS,
       "current_stream($module, device=None)\n--\n\n"
       "-> Stream or None\n\n"
@@ -142,7 +138,7 @@ static int execute(PyObject *module)
     if (errors_init(module, state) < 0 || streams_init(state) < 0 || export_init(module, state) < 0 || array_type_init(module, state) < 0 ||
         frame_type_init(module, state) < 0 || writer_frame_type_init(module, state) < 0 ||
         reader_type_init(module, state) < 0 || writer_type_init(module, state) < 0 ||
-        stats_types_init(module, state) < 0 || cipd_types_init(module, state) < 0 || stream_type_init(module, state) < 0 ||
+        stream_type_init(module, state) < 0 ||
         pinned_type_init(module, state) < 0 || fetch_type_init(module, state) < 0 ||
         link_types_init(module, state) < 0)
         return -1;
@@ -162,10 +158,6 @@ static int execute(PyObject *module)
         ONE(state->pinned); \
         ONE(state->fetch); \
         ONE(state->copies); \
-        ONE(state->reader_stats); \
-        ONE(state->writer_stats); \
-        ONE(state->cipd_info); \
-        ONE(state->cipd_slot); \
         ONE(state->error); \
         for (size_t i = 0; i < ERROR_COUNT; i++) \
             ONE(state->errors[i]); \
@@ -173,7 +165,6 @@ static int execute(PyObject *module)
         ONE(state->event_closed); \
         ONE(state->stale_handle); \
         ONE(state->read_only); \
-        ONE(state->formats); \
         ONE(state->coroutines); \
         ONE(state->interop); \
         ONE(state->ndarray); \

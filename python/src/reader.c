@@ -110,8 +110,8 @@ static PyObject *iter_next(PyObject *self)
     return keep_last(reader, frame);
 }
 
-/* For sluice._asyncio, with whether it iterates, and a stream: a frame, or None if there is none now. Who iterates ends the
- * frame of the step before. */
+/* _poll(iterates, stream), for sluice._asyncio: a frame, or None if there is none now. An iterator's call ends the frame of
+ * its step before. */
 static PyObject *poll(PyObject *self, PyObject *args)
 {
     struct reader *reader = (struct reader *)self;
@@ -129,35 +129,6 @@ static PyObject *poll(PyObject *self, PyObject *args)
     if (reader_may_come(r))
         Py_RETURN_NONE;
     return raise_result(reader->state, r);
-}
-
-static PyObject *coroutine(struct reader *reader, const char *name, PyObject *argument)
-{
-    PyObject *module = imported(&reader->state->coroutines, "sluice._asyncio");
-
-    return module ? PyObject_CallMethod(module, name, "OO", (PyObject *)reader, argument) : NULL;
-}
-
-static PyObject *aiter(PyObject *self)
-{
-    return iter(self);
-}
-static PyObject *anext(PyObject *self)
-{
-    return coroutine((struct reader *)self, "step", Py_None);
-}
-
-static PyObject *next_async(PyObject *self, PyObject *const *args, Py_ssize_t count,
-                            PyObject *keywords)
-{
-    static const char *const names[] = { "timeout", "stream", NULL };
-    struct reader *reader = (struct reader *)self;
-    PyObject *values[2], *module = imported(&reader->state->coroutines, "sluice._asyncio");
-
-    if (!module || parse_fast("next_async", names, 1, args, count, keywords, values) < 0)
-        return NULL;
-    return PyObject_CallMethod(module, "next_async", "OOO", self, values[0] ? values[0] : Py_None,
-                               values[1] ? values[1] : Py_None);
 }
 
 /* -1 with an exception. */
@@ -230,15 +201,6 @@ static PyObject *enter(PyObject *self, PyObject *Py_UNUSED(none))
 {
     return Py_NewRef(self);
 }
-static PyObject *aenter(PyObject *self, PyObject *Py_UNUSED(none))
-{
-    return coroutine((struct reader *)self, "enter", Py_None);
-}
-static PyObject *aleave(PyObject *self, PyObject *Py_UNUSED(args))
-{
-    return coroutine((struct reader *)self, "leave", Py_None);
-}
-
 static void reader_dealloc(PyObject *self)
 {
     struct reader *reader = (struct reader *)self;
@@ -256,22 +218,44 @@ static void reader_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* ---- looking ---- */
+/* ---- inspection ---- */
 
-static PyObject *stats(PyObject *self, PyObject *Py_UNUSED(none))
+static bool read_stats(struct reader *reader, struct sluice_reader_stats *stats)
 {
-    struct reader *reader = (struct reader *)self;
     struct channel *channel = reader_channel(reader);
-    struct sluice_reader_stats counts = { .size = sizeof counts };
 
+    stats->size = sizeof *stats;
     if (!channel)
-        return NULL;
-    int r = sluice_reader_stats(channel->reader, &counts);
+        return false;
+    int r = sluice_reader_stats(channel->reader, stats);
     channel_drop(channel);
-    return r == 0 ? reader_stats_object(reader->state, &counts) : raise_result(reader->state, r);
+    if (r != 0)
+        raise_result(reader->state, r);
+    return r == 0;
 }
 
-static PyObject *get_format(PyObject *self, void *Py_UNUSED(closure))
+/* The values of sluice._info.ReaderStats. */
+static PyObject *stats(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct sluice_reader_stats s = { 0 };
+
+    if (!read_stats((struct reader *)self, &s))
+        return NULL;
+    return Py_BuildValue("(NKKKKKIIKKK)", PyBool_FromLong(s.connected), (unsigned long long)s.session,
+                         (unsigned long long)s.taken, (unsigned long long)s.missed, (unsigned long long)s.retries,
+                         (unsigned long long)s.sessions, s.held, s.depth, (unsigned long long)s.lag,
+                         (unsigned long long)s.latency_ns, (unsigned long long)s.lost);
+}
+
+static PyObject *get_slots(PyObject *self, void *Py_UNUSED(closure))
+{
+    struct sluice_reader_stats s = { 0 };
+
+    return read_stats((struct reader *)self, &s) ? PyLong_FromUnsignedLong(s.slots) : NULL;
+}
+
+/* As format_entries, or None. */
+static PyObject *format(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct reader *reader = (struct reader *)self;
     struct channel *channel = reader_channel(reader);
@@ -286,20 +270,7 @@ static PyObject *get_format(PyObject *self, void *Py_UNUSED(closure))
     channel_drop(channel);
     if (r == SLUICE_NO_WRITER)
         Py_RETURN_NONE;
-    return r == 0 ? format_object(reader->state, &format) : raise_result(reader->state, r);
-}
-
-static PyObject *get_slots(PyObject *self, void *Py_UNUSED(closure))
-{
-    struct reader *reader = (struct reader *)self;
-    struct channel *channel = reader_channel(reader);
-    struct sluice_reader_stats counts = { .size = sizeof counts };
-
-    if (!channel)
-        return NULL;
-    int r = sluice_reader_stats(channel->reader, &counts);
-    channel_drop(channel);
-    return r == 0 ? PyLong_FromUnsignedLong(counts.slots) : raise_result(reader->state, r);
+    return r == 0 ? format_entries(reader->state, &format) : raise_result(reader->state, r);
 }
 
 static PyObject *get_device(PyObject *self, void *Py_UNUSED(closure))
@@ -341,22 +312,15 @@ static PyObject *get_mode(PyObject *self, void *Py_UNUSED(closure))
     return PyUnicode_FromString(((struct reader *)self)->in_order ? "in_order" : "newest");
 }
 
-static PyObject *repr(PyObject *self)
+/* Of a channel of cuda-link's protocol: the next call looks for a writer at once. */
+static PyObject *retry(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct channel *channel = reader_keep_channel((struct reader *)self);
-    PyObject *text = PyUnicode_FromFormat("<sluice.Reader %s%s%s>", channel ? "of '" : "closed",
-                                          channel ? channel->name : "", channel ? "'" : "");
 
+    if (channel)
+        (void)sluice_cipd_retry(channel->reader);
     channel_drop(channel);
-    return text;
-}
-
-static PyObject *no_pickle(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
-{
-    PyErr_SetString(
-        PyExc_TypeError,
-        "a Reader cannot be pickled: pass the channel's name and open it in the other process");
-    return NULL;
+    Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
@@ -378,35 +342,23 @@ static PyMethodDef methods[] = {
       "-> Frame | None\n\n"
       "The newest frame if there is one that was not yet taken; never waits. Raises Closed\n"
       "when the writer has closed the channel." },
-    { "next_async", METHOD(next_async), METH_FASTCALL | METH_KEYWORDS,
-      "next_async($self, timeout=None, *, stream=None)\n--\n\n"
-      "-> awaitable of Frame\n\n"
-      "next() for coroutines, `timeout` in seconds. Raises what next() does; a wait that is\n"
-      "cancelled takes no frame. Coroutines of a thread share its current stream: name yours by\n"
-      "`stream`." },
     { "fileno", METHOD(fileno_), METH_NOARGS,
       "fileno($self)\n--\n\n"
       "-> int\n\n"
       "A descriptor that is readable when next() would not have to wait. It stays the same\n"
       "over restarts of the writer. For select, poll, event loops; do not read from it." },
-    { "stats", METHOD(stats), METH_NOARGS,
-      "stats($self)\n--\n\n"
-      "-> ReaderStats" },
-    { "cipd_info", METHOD(cipd_reader_info), METH_NOARGS,
-      "cipd_info($self)\n--\n\n"
-      "-> CipdInfo\n\n"
-      "What is known of a \"cipd:\" channel. Raises UnsupportedError on others." },
     { "close", METHOD(close_), METH_NOARGS,
       "close($self)\n--\n\n"
       "Ends the reader. Frames and arrays that live stay readable, and hold their leases,\n"
       "until they die." },
     { "_poll", METHOD(poll), METH_VARARGS, NULL },
     { "_descriptor", METHOD(descriptor), METH_NOARGS, NULL },
+    { "_stats", METHOD(stats), METH_NOARGS, NULL },
+    { "_format", METHOD(format), METH_NOARGS, NULL },
+    { "_cipd_info", METHOD(cipd_reader_info), METH_NOARGS, NULL },
+    { "_retry", METHOD(retry), METH_NOARGS, NULL },
     { "__enter__", METHOD(enter), METH_NOARGS, "__enter__($self)\n--\n\n" },
     { "__exit__", METHOD(leave), METH_FASTCALL, "__exit__($self, kind, error, traceback, /)\n--\n\n" },
-    { "__aenter__", METHOD(aenter), METH_NOARGS, "__aenter__($self)\n--\n\n" },
-    { "__aexit__", METHOD(aleave), METH_VARARGS, "__aexit__($self, kind, error, traceback, /)\n--\n\n" },
-    { "__reduce__", METHOD(no_pickle), METH_NOARGS, "__reduce__($self)\n--\n\n" },
     { NULL, NULL, 0, NULL },
 };
 
@@ -422,61 +374,24 @@ static PyGetSetDef fields[] = {
       "number of slots of the present generation; 0 before the first writer was met. It grows "
       "while the writer\nmakes more",
       NULL },
-    { "format", get_format, NULL,
-      "{name: Tensor or Image}: the channel's capacities; None before the first writer was met",
-      NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 
 static PyType_Slot slots[] = {
     SLOT(Py_tp_new, reader_new),
     SLOT(Py_tp_dealloc, reader_dealloc),
-    SLOT(Py_tp_repr, repr),
     SLOT(Py_tp_iter, iter),
     SLOT(Py_tp_iternext, iter_next),
-    SLOT(Py_am_aiter, aiter),
-    SLOT(Py_am_anext, anext),
     SLOT(Py_tp_methods, methods),
     SLOT(Py_tp_getset, fields),
-    { Py_tp_doc,
-      (void
-           *)"Reader(name, *, mode=\"newest\", depth=0, hold=None, every=1, writable=False, "
-             "wait=0, spin=None,\n"
-      "       uids=(), device=None, ahead=False, ahead_timeout=None, staged=\"never\", cipd=None)\n--\n\n"
-      "Reads a channel. for frame in reader: takes frames until the writer closes the channel, "
-      "and goes on\n"
-      "when a writer that died comes back; it releases each frame itself.\n\n"
-      "mode       \"newest\": each step gives the newest frame; \"in_order\": every frame, as "
-      "far as `depth` and\n"
-      "           the writer's policy allow\n"
-      "depth      in_order: unread frames that a dropping writer keeps for it; 0: 4\n"
-      "hold       frames it will hold at once; None: 2, or 1 where the channel has but three "
-      "slots\n"
-      "every      take each n-th frame\n"
-      "writable   frames may be changed in place, if the writer allows it\n"
-      "wait       seconds to wait for a writer; None: open at once, next() waits for one\n"
-      "spin       seconds to look for a frame before going to sleep; None: 10 microseconds\n"
-      "uids       other users whose writers are trusted\n"
-      "device     where frames are used: \"host\", \"cuda:0\"; None: where the channel lies\n"
-      "ahead      next() on a stream of a GPU may give a frame that is not ready, and the stream waits "
-      "for it\n"
-      "ahead_timeout\n"
-      "           seconds that a stream waits for such a frame; then it is lost. None: 2\n"
-      "staged     for a GPU that is not the channel's: \"never\" copy frames to it, \"if_needed\" as it "
-      "cannot reach\n"
-      "           them, or \"always\"\n"
-      "cipd       for a channel \"cipd:NAME\": a mapping with the names of C's struct sluice_cipd_reader_params; "
-      "docs/cuda-link.md\n\n"
-      "Raises NotFoundError (a FileNotFoundError), AccessError (a PermissionError), "
-      "VersionError, LimitError,\n"
-      "ChannelNameError. Several threads may share one: each gets frames of its own." },
+    { Py_tp_doc, (void *)"The base of sluice.Reader (sluice/_reader.py)." },
     { 0, NULL },
 };
 
 static PyType_Spec spec = {
-    .name = "sluice.Reader",
+    .name = "sluice._sluice._Reader",
     .basicsize = sizeof(struct reader),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = slots,
 };
 

@@ -17,9 +17,6 @@ struct reader {
 
 PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords);
 
-/* Opens channel->reader, waiting so long for its writer. What the library said, maybe with an exception. */
-int reader_open(struct channel *channel, struct sluice_reader_params *params, int64_t wait_ns);
-
 /* The channel, kept; NULL once closed, with an exception or without. */
 struct channel *reader_channel(struct reader *reader);
 struct channel *reader_keep_channel(struct reader *reader);

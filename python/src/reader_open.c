@@ -10,37 +10,6 @@
 #include "clock.h"
 #include "view.h"
 
-static int parse_mode(const char *mode, uint32_t *out)
-{
-    if (strcmp(mode, "newest") == 0)
-        *out = SLUICE_NEWEST;
-    else if (strcmp(mode, "in_order") == 0)
-        *out = SLUICE_IN_ORDER;
-    else {
-        PyErr_Format(PyExc_ValueError, "mode is \"%s\": it must be \"newest\" or \"in_order\"",
-                     mode);
-        return -1;
-    }
-    return 0;
-}
-
-static int parse_staged(const char *staged, uint32_t *out)
-{
-    static const char *const names[] = { [SLUICE_STAGED_NEVER] = "never",
-                                         [SLUICE_STAGED_IF_NEEDED] = "if_needed",
-                                         [SLUICE_STAGED_ALWAYS] = "always" };
-
-    for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(staged, names[i]) == 0) {
-            *out = i;
-            return 0;
-        }
-    }
-    PyErr_Format(PyExc_ValueError,
-                 "staged is \"%s\": it must be \"never\", \"if_needed\" or \"always\"", staged);
-    return -1;
-}
-
 /* How long a stream waits for a frame; nothing said: as the library will have it. */
 static int parse_ahead_timeout(PyObject *seconds, int64_t *ns)
 {
@@ -55,7 +24,7 @@ static int parse_ahead_timeout(PyObject *seconds, int64_t *ns)
 
 /* Waits in slices, each an attempt of its own. One that has met the writer lasts until that has
  * answered, though its slice is over: no reader is let in, counted, and gone again. */
-int reader_open(struct channel *channel, struct sluice_reader_params *params, int64_t wait_ns)
+static int reader_open(struct channel *channel, struct sluice_reader_params *params, int64_t wait_ns)
 {
     struct patience patience = patience_new(wait_ns == SLUICE_LATER ? 0 : wait_ns);
     int r, again;
@@ -69,45 +38,30 @@ int reader_open(struct channel *channel, struct sluice_reader_params *params, in
     return r;
 }
 
-PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+/* What sluice._reader has made of the arguments. */
+PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(keywords))
 {
-    static char *names[] = { "name", "mode", "depth",  "hold",  "every",         "writable", "wait",
-                             "spin", "uids", "device", "ahead", "ahead_timeout", "staged",   "cipd",  NULL };
-    struct state *state = PyType_GetModuleState(type);
+    struct state *state = state_of_class(type);
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
-    const char *mode = "newest", *staged = "never";
-    PyObject *hold = Py_None, *wait = NULL, *spin = Py_None, *uids = NULL, *ahead_timeout = NULL,
-             *cipd = Py_None, *texts = NULL;
     struct sluice_cipd_reader_params cipd_params = SLUICE_CIPD_READER_PARAMS_INIT;
+    PyObject *wait, *spin, *uids, *ahead_timeout, *cipd;
     uint32_t ids[MAX_IDS];
     int64_t wait_ns = 0;
-    int writable = 0, ahead = 0, r;
+    int writable, ahead, r;
 
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|$sO&OO&pOOOzpOsO:Reader", names,
-                                     &params.name, &mode, parse_u32, &params.depth, &hold,
-                                     parse_u32, &params.every, &writable, &wait, &spin, &uids,
-                                     &params.device, &ahead, &ahead_timeout, &staged, &cipd))
-        return NULL;
-    if (parse_mode(mode, &params.mode) < 0 || parse_staged(staged, &params.staged) < 0 ||
-        parse_ids(uids, ids, &params.uid_count) < 0 ||
-        (wait && parse_seconds(wait, "wait", SLUICE_LATER, &wait_ns) < 0) ||
-        parse_seconds(spin, "spin", 0, &params.spin_ns) < 0 ||
-        parse_ahead_timeout(ahead_timeout, &params.ahead_ns) < 0)
+    if (!PyArg_ParseTuple(args, "sIO&O&O&pOOOzpOIO:Reader", &params.name, &params.mode, parse_u32, &params.depth, parse_u32,
+                          &params.hold, parse_u32, &params.every, &writable, &wait, &spin, &uids, &params.device, &ahead,
+                          &ahead_timeout, &params.staged, &cipd) ||
+        parse_ids(uids, ids, &params.uid_count) < 0 || parse_seconds(wait, "wait", SLUICE_LATER, &wait_ns) < 0 ||
+        parse_seconds(spin, "spin", 0, &params.spin_ns) < 0 || parse_ahead_timeout(ahead_timeout, &params.ahead_ns) < 0 ||
+        (cipd != Py_None && cipd_reader_params(cipd, &cipd_params) < 0))
         return NULL;
     if (spin != Py_None && params.spin_ns == 0)
         params.spin_ns = -1; /* asked not to spin */
     params.uids = ids;
     params.writable = writable != 0;
     params.ahead = ahead != 0;
-    if (cipd != Py_None) {
-        if (cipd_reader_params(cipd, &cipd_params, &texts) < 0)
-            return NULL;
-        Py_DECREF(texts); /* none of them is a text */
-        params.cipd = &cipd_params;
-    }
-    params.hold = 2; /* `frame = reader.next()` in a loop has two for a moment */
-    if (hold != Py_None && !parse_u32(hold, &params.hold))
-        return NULL;
+    params.cipd = cipd != Py_None ? &cipd_params : NULL;
     struct channel *channel = channel_new(params.name);
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     struct reader *reader = channel ? (struct reader *)allocate(type, 0) : NULL;
@@ -122,11 +76,6 @@ PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     channel->writable = writable != 0;
     reader->in_order = params.mode == SLUICE_IN_ORDER;
     r = reader_open(channel, &params, wait_ns);
-    if (r == SLUICE_E_LIMIT &&
-        hold == Py_None) { /* a channel of so few slots that one is all there is to hold */
-        params.hold = 1;
-        r = reader_open(channel, &params, wait_ns);
-    }
     if (r != 0 || PyErr_Occurred()) {
         if (!PyErr_Occurred())
             raise_result(state, r);

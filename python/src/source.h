@@ -73,11 +73,10 @@ bool source_is_plain(const struct sluice_array *array);
 
 /* ---- format.c ---- */
 
-/* From what Writer() was given. */
-int format_parse(struct state *state, PyObject *format, PyObject *shape, PyObject *dtype,
-                 unsigned pitch_align, struct sluice_format *out);
+/* From a sequence of sluice/_formats.py's entries. -1 with an exception. */
+int format_parse(struct state *state, PyObject *entries, unsigned pitch_align, struct sluice_format *out);
 
-/* {name: Tensor or Image} */
-PyObject *format_object(struct state *state, const struct sluice_format *format);
+/* Such entries, as a tuple. */
+PyObject *format_entries(const struct state *state, const struct sluice_format *format);
 
 #endif

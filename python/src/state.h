@@ -36,12 +36,11 @@ struct known_type {
 
 struct state {
     PyTypeObject *array, *frame, *writer_frame, *reader, *writer;
-    PyTypeObject *stream, *stream_base; /* sluice.Stream, a Python class; what it is over */
-    PyTypeObject *reader_stats, *writer_stats, *cipd_info, *cipd_slot;
+    PyTypeObject *stream, *stream_base; /* sluice.Stream, a Python class, and its base */
     PyObject *error;                /* the base of all exceptions */
     PyObject *errors[ERROR_COUNT];  /* by enum error_index; OK has none */
     PyObject *read_only;            /* the BufferError's text; made once, raised often */
-    PyObject *formats, *coroutines; /* sluice._formats, sluice._asyncio: imported when needed */
+    PyObject *coroutines;           /* sluice._asyncio, imported when needed */
     PyObject *interop;              /* sluice._interop */
     PyObject *ndarray, *dtype;      /* numpy's, imported when needed */
     PyObject *dtypes[DTYPE_CODES][DTYPE_WIDTHS]; /* numpy's, by data type */
@@ -63,10 +62,10 @@ struct state {
     PyTypeObject *link_reader, *link_writer, *link_frame; /* sluice.cuda_link's */
 };
 
-/* Of an object of one of our types; they are final, so the type is the one that we made. */
-static inline struct state *state_of(PyObject *object)
+/* Of a class in Python on one of our types. */
+static inline struct state *state_of_class(PyTypeObject *type)
 {
-    return PyType_GetModuleState(Py_TYPE(object));
+    return PyType_GetModuleState((PyTypeObject *)PyType_GetSlot(type, Py_tp_base));
 }
 
 /* What needs a lock of its own where there is no GIL. Nothing between the two runs Python. */
@@ -144,11 +143,7 @@ int reader_type_init(PyObject *module, struct state *state);
 int writer_type_init(PyObject *module, struct state *state);
 int pinned_type_init(PyObject *module, struct state *state);
 int fetch_type_init(PyObject *module, struct state *state);
-int stats_types_init(PyObject *module, struct state *state);
 int stream_type_init(PyObject *module, struct state *state);
-
-PyObject *reader_stats_object(const struct state *state, const struct sluice_reader_stats *stats);
-PyObject *writer_stats_object(const struct state *state, const struct sluice_writer_stats *stats);
 
 /* Makes a final type and adds it to the module, unless its name begins with '_'. */
 PyTypeObject *add_type(PyObject *module, PyType_Spec *spec);

@@ -147,19 +147,17 @@ static PyObject *try_frame(PyObject *self, PyObject *const *args, Py_ssize_t cou
 
 /* ---- reformat, close ---- */
 
-static PyObject *reformat(PyObject *self, PyObject *args, PyObject *keywords)
+/* _reformat(entries, pitch_align) */
+static PyObject *reformat(PyObject *self, PyObject *args)
 {
-    static char *names[] = { "format", "shape", "dtype", "pitch_align", NULL };
     struct writer *writer = (struct writer *)self;
-    PyObject *spec = NULL, *shape = NULL, *dtype = NULL;
     struct sluice_format format;
-    uint32_t pitch_align = 0;
+    uint32_t pitch_align;
+    PyObject *entries;
     int r;
 
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O$OOO&:reformat", names, &spec, &shape,
-                                     &dtype, parse_u32, &pitch_align) ||
-        format_parse(writer->state, spec, shape, dtype, pitch_align, &format) < 0 ||
-        !writer_enter(writer))
+    if (!PyArg_ParseTuple(args, "OO&:reformat", &entries, parse_u32, &pitch_align) ||
+        format_parse(writer->state, entries, pitch_align, &format) < 0 || !writer_enter(writer))
         return NULL;
     Py_BEGIN_ALLOW_THREADS r = sluice_writer_reformat(writer->channel->writer, &format);
     Py_END_ALLOW_THREADS channel_leave(writer->channel);
@@ -219,21 +217,29 @@ static void writer_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* ---- looking ---- */
+/* ---- inspection ---- */
 
+/* The values of sluice._info.WriterStats. */
 static PyObject *stats(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct writer *writer = (struct writer *)self;
-    struct sluice_writer_stats counts = { .size = sizeof counts };
+    struct sluice_writer_stats s = { .size = sizeof s };
+    typedef unsigned long long ull;
 
     if (!writer_enter(writer))
         return NULL;
-    int r = sluice_writer_stats(writer->channel->writer, &counts);
+    int r = sluice_writer_stats(writer->channel->writer, &s);
     channel_leave(writer->channel);
-    return r == 0 ? writer_stats_object(writer->state, &counts) : raise_result(writer->state, r);
+    if (r != 0)
+        return raise_result(writer->state, r);
+    return Py_BuildValue("(IKKKKKKKKIIKKKKK)", s.readers, (ull)s.session, (ull)s.committed, (ull)s.dropped,
+                         (ull)s.cancelled, (ull)s.stolen, (ull)s.bytes, (ull)s.copied_bytes, (ull)s.waited_ns, s.slots,
+                         s.generation, (ull)s.evicted, (ull)s.readers_total, (ull)s.readers_died, (ull)s.refused,
+                         (ull)s.graph_sends);
 }
 
-static PyObject *get_format(PyObject *self, void *Py_UNUSED(closure))
+/* As format_entries. */
+static PyObject *format(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct writer *writer = (struct writer *)self;
     struct sluice_format format = SLUICE_FORMAT_INIT;
@@ -242,7 +248,7 @@ static PyObject *get_format(PyObject *self, void *Py_UNUSED(closure))
         return NULL;
     int r = sluice_writer_format(writer->channel->writer, &format);
     channel_leave(writer->channel);
-    return r == 0 ? format_object(writer->state, &format) : raise_result(writer->state, r);
+    return r == 0 ? format_entries(writer->state, &format) : raise_result(writer->state, r);
 }
 
 static PyObject *get_closed(PyObject *self, void *Py_UNUSED(closure))
@@ -258,21 +264,6 @@ static PyObject *get_device(PyObject *self, void *Py_UNUSED(closure))
 static PyObject *get_name(PyObject *self, void *Py_UNUSED(closure))
 {
     return PyUnicode_FromString(((struct writer *)self)->channel->name);
-}
-
-static PyObject *repr(PyObject *self)
-{
-    struct channel *channel = ((struct writer *)self)->channel;
-
-    return PyUnicode_FromFormat("<sluice.Writer of '%s'%s>", channel->name,
-                                atomic_load(&channel->closed) ? ", closed" : "");
-}
-
-static PyObject *no_pickle(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(none))
-{
-    PyErr_SetString(PyExc_TypeError,
-                    "a Writer cannot be pickled: open it in the process that writes");
-    return NULL;
 }
 
 static PyMethodDef methods[] = {
@@ -299,29 +290,16 @@ static PyMethodDef methods[] = {
       "says what the array is: FormatError if the channel's is another.\n\n"
       "Raises NoFreeSlot; FormatError for another data type; TypeError for what is no\n"
       "array." },
-    { "like", METHOD(writer_like), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-      "like($type, name, array, *, device=\"host\", policy=\"drop\", wait=1.0, slots=0, max_slots=0, readers=0, writable=False, "
-      "lease_timeout=None, pitch_align=0, uids=(), gids=(), graph=True, cipd=None)\n--\n\n"
-      "-> Writer\n\n"
-      "A writer for arrays (or {name: array}) of that shape and data type." },
-    { "reformat", METHOD(reformat), METH_VARARGS | METH_KEYWORDS,
-      "reformat($self, format=None, *, shape=None, dtype=None, pitch_align=0)\n--\n\n"
-      "Changes the format: a new generation of slots. Raises BusyError while frames are\n"
-      "begun." },
-    { "stats", METHOD(stats), METH_NOARGS,
-      "stats($self)\n--\n\n"
-      "-> WriterStats" },
-    { "cipd_info", METHOD(cipd_writer_info), METH_NOARGS,
-      "cipd_info($self)\n--\n\n"
-      "-> CipdInfo\n\n"
-      "What is known of a \"cipd:\" channel. Raises UnsupportedError on others." },
     { "close", METHOD(close_), METH_NOARGS,
       "close($self)\n--\n\n"
       "Ends the channel: readers get what they have not read, then Closed. Frames still\n"
       "begun are cancelled." },
+    { "_reformat", METHOD(reformat), METH_VARARGS, NULL },
+    { "_stats", METHOD(stats), METH_NOARGS, NULL },
+    { "_format", METHOD(format), METH_NOARGS, NULL },
+    { "_cipd_info", METHOD(cipd_writer_info), METH_NOARGS, NULL },
     { "__enter__", METHOD(enter), METH_NOARGS, "__enter__($self)\n--\n\n" },
     { "__exit__", METHOD(leave), METH_VARARGS, "__exit__($self, kind, error, traceback, /)\n--\n\n" },
-    { "__reduce__", METHOD(no_pickle), METH_NOARGS, "__reduce__($self)\n--\n\n" },
     { NULL, NULL, 0, NULL },
 };
 
@@ -329,50 +307,22 @@ static PyGetSetDef fields[] = {
     { "name", get_name, NULL, "of the channel", NULL },
     { "device", get_device, NULL, "where its slots lie: \"host\", \"cuda:0\"", NULL },
     { "closed", get_closed, NULL, "True once closed", NULL },
-    { "format", get_format, NULL, "{name: Tensor or Image}: the channel's capacities", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 
 static PyType_Slot slots[] = {
     SLOT(Py_tp_new, writer_new),
     SLOT(Py_tp_dealloc, writer_dealloc),
-    SLOT(Py_tp_repr, repr),
     SLOT(Py_tp_methods, methods),
     SLOT(Py_tp_getset, fields),
-    { Py_tp_doc,
-      (void *)"Writer(name, format=None, *, shape=None, dtype=None, device=\"host\", "
-              "policy=\"drop\", wait=1.0, slots=0,\n"
-      "       max_slots=0, readers=0, writable=False, lease_timeout=None, pitch_align=0, "
-      "uids=(), gids=(),\n"
-      "       graph=True, cipd=None)\n--\n\n"
-      "Opens a channel for writing. A name whose writer was killed is taken over at once.\n\n"
-      "format         Image(...), Tensor(shape, dtype), an array to be like, or {name: one of "
-      "these} for frames of\n"
-      "               several arrays; or give shape= and dtype= (uint8). Shapes are capacities\n"
-      "policy, wait   when every slot is taken: \"drop\" the frame, or \"wait\" so many seconds "
-      "for a reader\n"
-      "slots          to start with; 0: 4. max_slots: grows up to this first; 0: twice `slots`\n"
-      "readers        places for readers; 0: 64\n"
-      "writable       readers may ask for writable frames; nobody is then protected from them\n"
-      "lease_timeout  seconds after which a reader that holds a frame and starves the writer is "
-      "evicted\n"
-      "device         where slots lie: \"host\", \"cuda:0\", \"cuda:GPU-...\"\n"
-      "pitch_align    bytes that rows of images are aligned to\n"
-      "uids, gids     other users and groups that may read; needs SLUICE_DIR\n"
-      "graph          send() of the same few arrays, on a GPU, as graphs of the driver's: one "
-      "choice each; False: call by call\n"
-      "cipd           for a channel \"cipd:NAME\": a mapping with the names of C's struct sluice_cipd_writer_params; "
-      "docs/cuda-link.md\n\n"
-      "Raises ExistsError (a FileExistsError) if a live writer has the name, FormatError, "
-      "ChannelNameError,\n"
-      "AccessError, NoMemoryError, UnsupportedError for a device that is not there." },
+    { Py_tp_doc, (void *)"The base of sluice.Writer (sluice/_writer.py)." },
     { 0, NULL },
 };
 
 static PyType_Spec spec = {
-    .name = "sluice.Writer",
+    .name = "sluice._sluice._Writer",
     .basicsize = sizeof(struct writer),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = slots,
 };
 

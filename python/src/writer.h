@@ -16,9 +16,6 @@ struct writer {
 
 PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywords);
 
-/* Writer.like() */
-PyObject *writer_like(PyObject *type, PyObject *args, PyObject *keywords);
-
 /* The channel, entered; NULL with an exception. It cannot go while its Python object is in use. */
 struct channel *writer_enter(struct writer *writer);
 

@@ -15,11 +15,11 @@ CLASSES = {each.name: each for each in TREE.body if isinstance(each, ast.ClassDe
 KINDS = {inspect.Parameter.POSITIONAL_ONLY: "posonlyargs", inspect.Parameter.POSITIONAL_OR_KEYWORD: "args",
          inspect.Parameter.VAR_POSITIONAL: "vararg", inspect.Parameter.KEYWORD_ONLY: "kwonlyargs",
          inspect.Parameter.VAR_KEYWORD: "kwarg"}
-NOT_OURS = {"__reduce__"}  # of the stats, which are Python's own kind of tuple
 
 
-def is_ours(thing):
-    return inspect.isbuiltin(thing) or inspect.ismethoddescriptor(thing)
+def members(thing):
+    """Names in the class, and in the extension's one that it is made on."""
+    return sorted({name for each in thing.__mro__ if each.__module__.startswith("sluice") for name in vars(each)})
 
 
 def every_callable():
@@ -34,11 +34,12 @@ def every_callable():
             continue
         if "__new__" in vars(thing) and not issubclass(thing, tuple):
             yield name, thing
-        for method in sorted(vars(thing)):
+        if issubclass(thing, tuple):  # named ones, whose methods are Python's own
+            continue
+        for method in members(thing):
             own = inspect.getattr_static(thing, method)
             listed = own.__class__.__name__ in ("method_descriptor", "classmethod_descriptor", "function", "classmethod")
-            if listed and (not method.startswith("_") or method.endswith("__")) and not (
-                    issubclass(thing, tuple) and method in NOT_OURS):
+            if listed and (not method.startswith("_") or method.endswith("__")):
                 yield f"{name}.{method}", getattr(thing, method)
 
 

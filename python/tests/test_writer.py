@@ -49,7 +49,7 @@ def test_formats_that_writers_take():
 
 def test_like_takes_shape_and_type_of_an_array():
     for more in ({}, {"array": 1}, {"name": "l"}):
-        with pytest.raises(TypeError, match="the channel's name and an array"):
+        with pytest.raises(TypeError, match="missing .* required positional argument"):
             sluice.Writer.like(**more)
     with sluice.Writer.like(name="l", array=np.zeros(3)) as writer:
         assert writer.name == "l"

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from .. import Reader, Writer, WriterStats, _sluice
 from .cuda_runtime_types import cudaIpcEventHandle_t, cudaIpcMemHandle_t
 from .shm_protocol import DtypeCodec, SHMLayout
 
@@ -54,9 +55,41 @@ class CudaArray:
         self.__cuda_array_interface__ = {"data": (address, False), "shape": shape, "typestr": typestr, "strides": None, "version": 2}
 
 
+OPEN = ("running", "stalled")  # states of a session that a reader can be in
+
+
+def info_of(channel: Reader | Writer | None) -> dict[str, Any]:
+    """What is known of a channel; {} if it is closed."""
+    if channel is None:
+        return {}
+    try:
+        info = channel.cipd_info()
+    except _sluice.UnsupportedError:
+        return _native_info(channel)
+    except _sluice.ClosedError:
+        return {}
+    return {"state": info.state, "why": info.why, "version": info.version, "index": info.index, "slots": info.slot_count,
+            "shape": (info.height, info.width, info.components), "flags": info.flags, "dtype": info.dtype,
+            "addresses": tuple(each.address for each in info.slots), "writer_pid": info.writer_pid, "by_sluice": info.by_sluice,
+            "barrier_skips": info.barrier_skips, "graph_frames": info.graph_frames}
+
+
+def _native_info(channel: Reader | Writer) -> dict[str, Any]:
+    """The same of a native channel, as far as it has such things."""
+    stats = channel.stats()
+    info = {"state": "absent", "why": "", "version": stats.session, "index": 0, "slots": 0, "shape": (0, 0, 0), "flags": 0,
+            "dtype": None, "addresses": (), "writer_pid": 0, "by_sluice": True, "barrier_skips": 0, "graph_frames": 0}
+    if isinstance(stats, WriterStats):
+        return info | {"index": stats.committed}
+    entries = channel._format()
+    if entries:
+        *_, dtype, shape = entries[0]
+        info |= {"dtype": dtype, "shape": (*shape, 1, 1, 1)[:3]}
+    return info | {"state": "running" if stats.connected else "absent", "slots": channel.slots}  # type: ignore[union-attr]
+
+
 class Session:
-    """What is made of a session when a program asks for it, and anew of the next one. `info`: what the link says of it; {}
-    while there is none."""
+    """What is made of a session when a program asks for it, and anew of the next one. `info`: as info_of()."""
 
     def __init__(self, name: str, device: int) -> None:
         self._name, self._device = name, device

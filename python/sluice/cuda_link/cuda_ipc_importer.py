@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _check
 from ._importer_port import ImportOutcome, ImportPolicy, ImportResult, ImportSpec
-from ._inside import UNTIMED, NotHere, Segment, Session
+from ._inside import OPEN, UNTIMED, NotHere, Segment, Session
 from .cuda_ipc_wrapper import CUDARuntimeAPI, cudaIpcEventHandle_t, cudaIpcMemHandle_t, get_cuda_runtime
 from .importer import CUPY_AVAILABLE, NUMPY_AVAILABLE, TORCH_AVAILABLE, Importer, channel_of
 from .shm_protocol import (
@@ -195,7 +195,7 @@ class CUDAIPCImporter:
 
     def _now(self) -> dict[str, Any]:
         info = {} if self._importer is None else self._importer._info()
-        return info if info.get("state") in (2, 3) else {}
+        return info if info.get("state") in OPEN else {}
 
     @property
     def cuda(self) -> CUDARuntimeAPI | None:

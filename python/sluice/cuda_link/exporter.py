@@ -9,14 +9,15 @@ from ctypes import c_void_p
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from .. import _sluice
+from .. import Tensor, Writer, _sluice
 from . import _check, activation_barrier
 from ._exporter_port import CudaPort, ExportPolicy, FrameOutcome, FrameSpec, GpuFrame
-from ._inside import NO_SOURCE_EVENT, NotHere, Segment, Session
+from ._inside import NO_SOURCE_EVENT, NotHere, Segment, Session, info_of
 from .importer import channel_of, raise_for
 from .shm_protocol import DtypeCodec
 
 if TYPE_CHECKING:
+    from .. import _CipdWriter
     from .nvml_observer import NVMLObserver
 
 __all__ = ["Exporter"]
@@ -27,6 +28,8 @@ _NO_SLOT, _CAPTURING = _sluice.NoFreeSlot.result, _sluice.CaptureError.result
 _LONGEST = (1 << 63) - 1  # ns
 _EVERY = 97  # frames between two lines of the log
 _ALIGNED = 2 << 20
+_NATIVE_SLOTS = 3  # the fewest of a native channel
+_BFLOAT16, _MONO_ALPHA, _BGRA = 1, 2, 4  # flags on the wire
 
 
 class Exporter(_sluice._LinkExporter):
@@ -40,6 +43,7 @@ class Exporter(_sluice._LinkExporter):
         self._spec, self._policy = spec, policy
         self._name, self._native = channel_of(spec.shm_name)
         self._settles = settles
+        self._writer: Writer | None = None
         self._link: _sluice._LinkWriter | None = None
         self._info: dict[str, Any] = {}
         self._session = Session(self._name, spec.device)
@@ -62,18 +66,28 @@ class Exporter(_sluice._LinkExporter):
         return self
 
     def _open(self) -> None:
-        spec, policy = self._spec, self._policy
+        spec, graph = self._spec, bool(self._policy.use_graphs)
+        slots = max(spec.num_slots, _NATIVE_SLOTS) if self._native else spec.num_slots
         try:
-            self._link = _sluice._LinkWriter(
-                self._name, f"cuda:{spec.device}", (spec.height, spec.width, spec.channels), spec.dtype, slots=spec.num_slots,
-                flags=spec.extra_flags, block=policy.export_sync, graph=policy.use_graphs,
-                barrier=policy.barrier_enabled and policy.barrier_stale_ns > 0,  # a barrier stale at once is never up
-                stale_ns=min(max(0, policy.barrier_stale_ns), _LONGEST), strict=policy.strict_device, priority=policy.high_priority_stream,
-                doorbell=True, settles=self._settles, barrier_name=activation_barrier.SHM_NAME)
+            self._writer = Writer(
+                self._name, {"image": Tensor((spec.height, spec.width, spec.channels), spec.dtype)}, device=f"cuda:{spec.device}",
+                slots=slots, graph=graph, writable=self._native,  # programs of cuda-link may write to what they read
+                cipd=None if self._native else self._cipd())
+            self._link = _sluice._LinkWriter(self._writer, self._settles)
         except _sluice.Error as error:
             raise_for(error)
-        self._info = self._link.info() or {}
+        self._info = info_of(self._writer)
         self._tell_usual()
+
+    def _cipd(self) -> _CipdWriter:
+        """The parameters of a writer of cuda-link's protocol. Three of the wire's flags are parameters of their own."""
+        spec, policy = self._spec, self._policy
+        taken = _BGRA | _MONO_ALPHA | (_BFLOAT16 if spec.dtype == "bfloat16" else 0)
+        return {"block": bool(policy.export_sync), "graph": bool(policy.use_graphs), "order": "bgra" if spec.extra_flags & _BGRA else None,
+                "mono_alpha": bool(spec.extra_flags & _MONO_ALPHA), "flags": int(spec.extra_flags) & ~taken,
+                "barrier": bool(policy.barrier_enabled) and policy.barrier_stale_ns > 0,  # a barrier stale at once is never up
+                "barrier_stale_ns": min(max(0, int(policy.barrier_stale_ns)), _LONGEST), "strict_device": bool(policy.strict_device),
+                "priority": bool(policy.high_priority_stream), "doorbell": True, "barrier_name": activation_barrier.SHM_NAME}
 
     def _tell_usual(self) -> None:
         """Which frames export() itself handles, without calling Python: those whose stream is known, or need not be known. It is
@@ -177,7 +191,7 @@ class Exporter(_sluice._LinkExporter):
         return [c_void_p(each) for each in self._info.get("addresses", ())]
 
     def _now(self) -> dict[str, Any]:
-        return {} if self._link is None else self._link.info() or {}
+        return info_of(self._writer)
 
     @property
     def shm_handle(self) -> Segment | None:
@@ -208,7 +222,7 @@ class Exporter(_sluice._LinkExporter):
     def get_stats(self) -> dict[str, Any]:
         """cuda-link's keys, and also: skipped, failed, graph_frames, version."""
         spec = self._spec
-        info = (self._link.info() if self._link is not None else None) or self._info
+        info = self._now() or self._info
         average = self._total / max(1, sum(self._counts.values())) * 1e6
         stats = {
             "initialized": self._link is not None,
@@ -243,10 +257,12 @@ class Exporter(_sluice._LinkExporter):
         link = self._link
         if link is None:
             return
-        self._info = link.info() or self._info
+        assert self._writer is not None
+        self._info = self._now() or self._info
         self._link = None
         self._tell_usual()
         link.close()
+        self._writer.close()
 
     def __enter__(self) -> Exporter:
         return self

@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .. import _sluice
+from .. import Reader, _sluice
 from . import _check
 from ._connection import IPCConnection
 from ._importer_port import ImporterCudaPort, ImportOutcome, ImportPolicy, ImportResult, ImportSpec
-from ._inside import UNTIMED, NotHere
+from ._inside import OPEN, UNTIMED, NotHere, info_of
 from .cuda_runtime_types import CudaIpcError, CudaLinkError, ProtocolError
 from .shm_protocol import DtypeCodec, Metadata, SHMLayout
 
 if TYPE_CHECKING:
+    from .. import _CipdReader
     from .nvml_observer import NVMLObserver
 
 __all__ = ["CUPY_AVAILABLE", "Format", "IPCConnection", "Importer", "NUMPY_AVAILABLE", "TORCH_AVAILABLE"]
@@ -49,7 +50,7 @@ _RECONNECTING: ImportResult[Any] = ImportResult(ImportOutcome.RECONNECTING)
 _TIMEOUT: ImportResult[Any] = ImportResult(ImportOutcome.TIMEOUT)
 _EVERY = 97  # frames between two lines of the log
 _AGAIN = 0.25  # s between attempts to open something that is not a channel
-_BEGINS = (1, 2, 3)  # states of a segment in which another session begins or has begun
+_BEGINS = ("unfinished", *OPEN)  # states of a segment in which another session begins or has begun
 _UNREADABLE = (_sluice.ProtocolError, _sluice.FormatError, _sluice.VersionError, _sluice.CorruptError, _sluice.AccessError)
 
 
@@ -158,6 +159,7 @@ class Importer(_sluice._LinkImporter):
         self._spec, self._policy = spec, policy
         self._name, self._native = channel_of(spec.shm_name)
         self._mapping = "writable" if self._native else "imported"
+        self._reader: Reader | None = None
         self._link: _sluice._LinkReader | None = None
         self._last = {"frames": 0, "latency_ns": 0}
         self._tensor_device = "N/A"
@@ -178,14 +180,14 @@ class Importer(_sluice._LinkImporter):
         return self
 
     def _open(self) -> None:
-        policy, spec = self._policy, self._spec
+        policy = self._policy
         window = policy.gpu_wait_adaptive_window if policy.torch_gpu_wait_adaptive else 0
-        device = None if self._native and spec.device == 0 else f"cuda:{spec.device}"
+        timeout_ns, spin_ns = max(1, _nanoseconds(float(self._spec.timeout_ms))), max(0, int(policy.wait_spin_us) * 1000)
         try:
+            self._reader, hold = self._open_reader(timeout_ns, spin_ns)
             self._link = _sluice._LinkReader(
-                self._name, device, result=self._results, none=_NO_FRAME, later=policy.reconnect_enabled,
-                timeout_ns=max(1, _nanoseconds(float(spec.timeout_ms))), spin_ns=policy.wait_spin_us * 1000,
-                writable=self._mapping != "copied", pageable=policy.allow_pageable_fallback, pipelined=policy.d2h_pipelined,
+                self._reader, result=self._results, none=_NO_FRAME, timeout_ns=timeout_ns, spin_ns=spin_ns,
+                pageable=policy.allow_pageable_fallback, pipelined=bool(policy.d2h_pipelined) and hold > 1,
                 gpu_wait=policy.torch_gpu_wait, window=max(0, window),
                 threshold=max(1, -(-window * policy.gpu_wait_adaptive_sleep_pct // 100)))
         except _sluice.Error as error:
@@ -201,6 +203,22 @@ class Importer(_sluice._LinkImporter):
         if self._native:
             logger.info("channel '%s': frames are %s", self._name, "mapped, and may be written" if self._mapping == "writable"
                         else "copied, as its writer lets nobody write to them")
+
+    def _open_reader(self, timeout_ns: int, spin_ns: int) -> tuple[Reader, int]:
+        """A reader, and how many frames it may hold: fewer where the channel has few slots."""
+        device = None if self._native and self._spec.device == 0 else f"cuda:{self._spec.device}"
+        cipd: _CipdReader | None = None if self._native else {"wait_spin_ns": spin_ns or -1, "wait_ns": timeout_ns}
+
+        def open_it(hold: int) -> tuple[Reader, int]:
+            return Reader(self._name, hold=hold, writable=self._mapping != "copied", ahead=True, spin=spin_ns / 1e9, device=device,
+                          wait=None if self._policy.reconnect_enabled else 0, cipd=cipd), hold
+
+        for hold in (4, 2):  # what the program has, what is copied, what comes
+            try:
+                return open_it(hold)
+            except _sluice.LimitError:
+                pass
+        return open_it(1)
 
     def _is_to_wait(self, error: _sluice.Error) -> bool:
         """Something else at the channel's place must not end a program that waits for a producer."""
@@ -280,8 +298,8 @@ class Importer(_sluice._LinkImporter):
 
     def request_immediate_reconnect(self) -> None:
         """Makes the next call look for a producer, even if one did so just before."""
-        if self._link is not None:
-            self._link.retry()
+        if self._reader is not None and self._link is not None:
+            self._reader._retry()
         elif self._again is not None:
             self._again = 0
 
@@ -364,19 +382,19 @@ class Importer(_sluice._LinkImporter):
         """Whether there is a producer and its memory is open."""
         info = self._info()
         addresses = info.get("addresses", ())
-        return info.get("state") in (2, 3) and (self._native or (bool(addresses) and all(addresses)))
+        return info.get("state") in OPEN and (self._native or (bool(addresses) and all(addresses)))
 
     @property
     def connection(self) -> IPCConnection | None:
         """The open session; None without one, and for a native channel. Internal in cuda-link."""
         info = self._info()
-        if self._native or info.get("state") not in (2, 3):
+        if self._native or info.get("state") not in OPEN:
             return None
         from .cuda_ipc_wrapper import get_cuda_runtime
         return IPCConnection.of(info, get_cuda_runtime(self._spec.device))
 
     def _info(self) -> dict[str, Any]:
-        return {} if self._link is None else self._link.info()
+        return {} if self._link is None else info_of(self._reader)
 
     def attach_nvml_observer(self, observer: NVMLObserver) -> None:
         """Attaches an observer, whose figures get_stats() then includes."""
@@ -399,7 +417,7 @@ class Importer(_sluice._LinkImporter):
             "torch_available": TORCH_AVAILABLE,
             "numpy_available": NUMPY_AVAILABLE,
             "dev_ptrs": [f"0x{each:016x}" if each else "NULL" for each in info.get("addresses", ())],
-            "tensor_device": f"cuda:{self._spec.device}" if TORCH_AVAILABLE and info.get("state") in (2, 3) else "N/A",
+            "tensor_device": f"cuda:{self._spec.device}" if TORCH_AVAILABLE and info.get("state") in OPEN else "N/A",
             "wait_backend": self.wait_backend_name,
             "wait_spin_hits": spins,
             "wait_sleep_hits": sleeps,

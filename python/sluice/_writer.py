@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""Writer: its parameters, and what is asked for seldom. The extension has the calls for each frame."""
+from . import _formats, _params, _sluice
+from ._final import final
+from ._info import WriterStats, cipd_info
+from ._reader import choose
+
+POLICIES = ("drop", "wait")
+
+
+@final
+class Writer(_sluice._Writer):
+    """Opens a channel for writing. A name whose writer was killed is taken over at once.
+
+    format         Image(...), Tensor(shape, dtype), an array to be like, or {name: one of these} for frames of several arrays; or
+                   give shape= and dtype= (uint8). Shapes are capacities
+    policy, wait   when every slot is taken: "drop" the frame, or "wait" so many seconds for a reader
+    slots          to start with; 0: 4. max_slots: grows up to this first; 0: twice `slots`
+    readers        places for readers; 0: 64
+    writable       readers may ask for writable frames; nothing then protects other readers from them
+    lease_timeout  seconds after which a reader that holds a frame and starves the writer is evicted
+    device         where slots lie: "host", "cuda:0", "cuda:GPU-..."
+    pitch_align    bytes that rows of images are aligned to
+    uids, gids     other users and groups that may read; needs SLUICE_DIR
+    graph          send() of the same few arrays, on a GPU, as graphs of the driver's: one launch each; False: call by call
+    cipd           for a channel "cipd:NAME": a mapping with the names of C's struct sluice_cipd_writer_params; docs/cuda-link.md
+
+    Raises ExistsError (a FileExistsError) if a live writer has the name, FormatError, ChannelNameError, AccessError, NoMemoryError,
+    UnsupportedError for a device that is not there.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, name, format=None, *, shape=None, dtype=None, device="host", policy="drop", wait=1.0, slots=0, max_slots=0,
+                readers=0, writable=False, lease_timeout=None, pitch_align=0, uids=(), gids=(), graph=True, cipd=None):
+        return super().__new__(cls, name, device, choose("policy", policy, POLICIES), wait, slots, max_slots, readers, writable,
+                               lease_timeout, uids, gids, graph, _formats.entries(format, shape, dtype), pitch_align,
+                               _params.values("Writer", _params.WRITER, cipd))
+
+    @classmethod
+    def like(cls, name, array, *, device="host", policy="drop", wait=1.0, slots=0, max_slots=0, readers=0, writable=False,
+             lease_timeout=None, pitch_align=0, uids=(), gids=(), graph=True, cipd=None):
+        """-> Writer
+
+        A writer for arrays (or {name: array}) of that shape and data type."""
+        return cls(name, array, device=device, policy=policy, wait=wait, slots=slots, max_slots=max_slots, readers=readers,
+                   writable=writable, lease_timeout=lease_timeout, pitch_align=pitch_align, uids=uids, gids=gids, graph=graph,
+                   cipd=cipd)
+
+    def reformat(self, format=None, *, shape=None, dtype=None, pitch_align=0):
+        """Changes the format: a new generation of slots. Raises BusyError while frames are begun."""
+        self._reformat(_formats.entries(format, shape, dtype), pitch_align)
+
+    @property
+    def format(self):
+        """{name: Tensor or Image}: the channel's capacities"""
+        return _formats.of_entries(self._format())
+
+    def stats(self):
+        """-> WriterStats"""
+        return WriterStats(*self._stats())
+
+    def cipd_info(self):
+        """-> CipdInfo
+
+        What is known of a "cipd:" channel. Raises UnsupportedError on others."""
+        return cipd_info(self._cipd_info())
+
+    def __repr__(self):
+        return f"<sluice.Writer of '{self.name}'{', closed' if self.closed else ''}>"
+
+    def __reduce__(self):
+        raise TypeError("a Writer cannot be pickled: open it in the process that writes")
