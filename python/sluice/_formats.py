@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Converts formats as programs write them to what the extension reads."""
 import collections.abc
+import importlib
 from collections import namedtuple
 
-from . import _sluice
+from . import _interop, _sluice
 
 ROW_ORDERS = ("top-down", "bottom-up")
 ALPHAS = ("unknown", "straight", "premultiplied", "opaque")
@@ -31,6 +32,30 @@ def dtype_name(dtype):
         if not getattr(dtype, "isnative", True):
             name = dtype.str  # ">f4": not the native byte order, which the name omits
     return name
+
+
+def numpy_types(name, bits):
+    """NumPy's class of arrays, and its data type of this name; bfloat16 and the eight-bit floats are ml_dtypes'."""
+    numpy = _interop.load("numpy", "numpy")
+    try:
+        return numpy.ndarray, numpy.dtype(name)
+    except TypeError:
+        pass
+    try:
+        return numpy.ndarray, numpy.dtype(getattr(importlib.import_module("ml_dtypes"), name))
+    except (ImportError, AttributeError, TypeError):
+        small = "install ml_dtypes, or " if bits <= 16 else ""
+    raise _sluice.UnsupportedError(f"NumPy has no data type {name}: {small}take the array through DLPack")
+
+
+def as_asked(view):
+    """The method __array__() of a view. NumPy does not check that it obeyed `copy`: True: a copy; False: none; None: if need be."""
+    def __array__(dtype=None, copy=None):
+        made = view if dtype is None else view.astype(dtype, "K", "unsafe", True, False)
+        if made is not view and copy is False:
+            raise ValueError("a frame's array in another data type is a copy, which copy=False forbids")
+        return view.copy() if made is view and copy is True else made
+    return __array__
 
 
 def _of_array(array):

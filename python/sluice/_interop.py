@@ -10,19 +10,51 @@ PACKAGES = {  # its name, how it is installed, and which forms an array has with
 }
 
 
-def raise_absent(package, instead=None):
+ROOTS = {"torch": 1, "cupy": 2, "jax": 3, "jaxlib": 3}  # enum framework of the extension
+NONE, OTHER = 0, 4
+
+
+def framework_of(kind):
+    """Which framework's arrays a class has: by where it, or a class that it is derived from, was defined."""
+    if not hasattr(kind, "__dlpack__") and not hasattr(kind, "__cuda_array_interface__"):
+        return NONE
+    modules = (getattr(each, "__module__", None) for each in kind.__mro__)
+    return next((ROOTS[root] for each in modules if isinstance(each, str) and (root := each.partition(".")[0]) in ROOTS), OTHER)
+
+
+def _is_on_gpu(thing):
+    try:
+        if thing.__dlpack_device__()[0] == 2:
+            return True
+    except Exception:
+        pass
+    try:
+        return thing.__cuda_array_interface__ is not None
+    except Exception:
+        return False
+
+
+def explain_meta(meta):
+    """Raises for metadata that the CPU cannot read; of what else is no metadata Python's own exception says enough."""
+    if _is_on_gpu(meta):
+        raise TypeError(f"meta is a {type(meta)!r} in a GPU's memory, which the CPU cannot read: pass bytes (of a tensor of PyTorch: "
+                        "bytes(tensor.cpu().numpy()))")
+
+
+def load(package, module, instead=None):
+    """A module of a package that programs install if they like: if it is not there, the exception says how."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
     title, how, form = PACKAGES[package]
     instead = instead or f", or take the array in another form, such as {form}"
     raise ModuleNotFoundError(f"{title} is not installed: {how}{instead}", name=package)
 
 
 def _framework(package):
-    try:
-        return importlib.import_module(package)
-    except ModuleNotFoundError as error:
-        if error.name != package:
-            raise
-    raise_absent(package, "; other libraries take the stream by its __cuda_stream__()")
+    return load(package, package, "; other libraries take the stream by its __cuda_stream__()")
 
 
 def stream_to_torch(stream, ordinal, keeper):

@@ -101,33 +101,11 @@ PyObject *imported(PyObject **kept, const char *name)
     return module;
 }
 
-/* Is the exception that of a package which is not there, and not of one that it needs? */
-static bool is_absent(const char *package)
-{
-    PyObject *type, *error, *trace, *name = NULL;
-
-    if (!PyErr_ExceptionMatches(PyExc_ModuleNotFoundError))
-        return false;
-    PyErr_Fetch(&type, &error, &trace);
-    PyErr_NormalizeException(&type, &error, &trace);
-    if (error && !(name = PyObject_GetAttrString(error, "name")))
-        PyErr_Clear();
-    bool absent = name && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, package) == 0;
-    Py_XDECREF(name);
-    PyErr_Restore(type, error, trace);
-    return absent;
-}
-
 PyObject *import_framework(struct state *state, const char *package, const char *module)
 {
-    PyObject *found = PyImport_ImportModule(module), *interop;
+    PyObject *interop = imported(&state->interop, "sluice._interop");
 
-    if (found || !is_absent(package))
-        return found;
-    PyErr_Clear();
-    if ((interop = imported(&state->interop, "sluice._interop")))
-        Py_XDECREF(PyObject_CallMethod(interop, "raise_absent", "s", package));
-    return NULL;
+    return interop ? PyObject_CallMethod(interop, "load", "ss", package, module) : NULL;
 }
 
 int parse_u32(PyObject *object, void *out)

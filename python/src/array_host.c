@@ -162,43 +162,23 @@ PyObject *array_copy(PyObject *self)
     return made;
 }
 
-/* NumPy believes __array__() that it did as `copy` says: True is a copy, False none, None one if need be. Takes over `made`. */
-static PyObject *as_asked(PyObject *made, PyObject *dtype, PyObject *copy)
-{
-    PyObject *cast = Py_NewRef(made), *owned;
-
-    if (dtype != Py_None) {
-        Py_DECREF(cast);
-        cast = PyObject_CallMethod(made, "astype", "OssOO", dtype, "K", "unsafe", Py_True, Py_False);
-    }
-    if (cast && cast != made && copy == Py_False) {
-        PyErr_SetString(PyExc_ValueError, "a frame's array in another data type is a copy, which copy=False forbids");
-        Py_CLEAR(cast);
-    }
-    if (cast == made && copy == Py_True) {
-        owned = PyObject_CallMethod(cast, "copy", NULL);
-        Py_DECREF(cast);
-        cast = owned;
-    }
-    Py_DECREF(made);
-    return cast;
-}
-
-/* Without it NumPy would take an array that the CPU cannot reach for an object of no dimensions. */
+/* Without it NumPy would take an array that the CPU cannot access for an object of no dimensions. */
 PyObject *array_for_numpy(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = { "dtype", "copy", NULL };
     struct array *array = (struct array *)self;
-    PyObject *dtype = Py_None, *copy = Py_None, *made;
+    PyObject *formats, *view, *method, *made = NULL;
 
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|OO:__array__", names, &dtype, &copy))
+    if (array->lease->device)
+        return PyErr_Format(PyExc_TypeError, "this array is on \"%s\", where NumPy cannot reach it: numpy() copies it",
+                            array->lease->device->name);
+    if (!(view = array_numpy(self, NULL)))
         return NULL;
-    if (array->lease->device) {
-        PyErr_Format(PyExc_TypeError,
-                     "this array is on \"%s\", where NumPy cannot reach it: numpy() copies it",
-                     array->lease->device->name);
-        return NULL;
-    }
-    made = array_numpy(self, NULL);
-    return made ? as_asked(made, dtype, copy) : NULL;
+    formats = PyImport_ImportModule("sluice._formats");
+    method = formats ? PyObject_CallMethod(formats, "as_asked", "O", view) : NULL;
+    if (method)
+        made = PyObject_Call(method, args, keywords);
+    Py_XDECREF(method);
+    Py_XDECREF(formats);
+    Py_DECREF(view);
+    return made;
 }

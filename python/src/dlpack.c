@@ -129,20 +129,25 @@ static struct export *new_export(const struct sluice_array *a, int ordinal, bool
     return NULL;
 }
 
-struct dl_versioned *dlpack_versioned(struct lease *lease, const struct sluice_array *a,
-                                      sluice_pin **pin)
+/* Takes over `pin` if there is one, else keeps the lease. */
+static struct export *export_in_place(struct lease *lease, const struct sluice_array *a, bool versioned, sluice_pin **pin)
 {
-    struct export *export = new_export(a, lease->device ? lease->device->ordinal : -1, true);
+    struct export *export = new_export(a, lease->device ? lease->device->ordinal : -1, versioned);
 
-    if (!export)
-        return NULL;
-    if (pin) {
+    if (export && pin) {
         export->pin = *pin;
         *pin = NULL;
-    } else {
+    } else if (export) {
         export->lease = lease_keep(lease);
     }
-    return &export->u.versioned;
+    return export;
+}
+
+struct dl_versioned *dlpack_versioned(struct lease *lease, const struct sluice_array *a, sluice_pin **pin)
+{
+    struct export *export = export_in_place(lease, a, true, pin);
+
+    return export ? &export->u.versioned : NULL;
 }
 
 static PyObject *capsule_of(struct export *export, bool versioned)
@@ -156,20 +161,11 @@ static PyObject *capsule_of(struct export *export, bool versioned)
     return capsule;
 }
 
-PyObject *dlpack_capsule(struct lease *lease, const struct sluice_array *a, bool versioned,
-                         sluice_pin **pin)
+PyObject *dlpack_capsule(struct lease *lease, const struct sluice_array *a, bool versioned, sluice_pin **pin)
 {
-    struct export *export = new_export(a, lease->device ? lease->device->ordinal : -1, versioned);
+    struct export *export = export_in_place(lease, a, versioned, pin);
 
-    if (!export)
-        return NULL;
-    if (pin) {
-        export->pin = *pin;
-        *pin = NULL;
-    } else {
-        export->lease = lease_keep(lease);
-    }
-    return capsule_of(export, versioned);
+    return export ? capsule_of(export, versioned) : NULL;
 }
 
 /* A copy in memory of its own. */

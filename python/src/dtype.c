@@ -90,61 +90,26 @@ PyObject *dtype_text(const struct state *state, struct sluice_dtype dtype)
     return r == 0 ? PyUnicode_FromString(text) : raise_result(state, r);
 }
 
-/* bfloat16 and the eight-bit floats are a package's, not NumPy's own. */
-static PyObject *from_ml_dtypes(PyObject *numpy_dtype, const char *text)
-{
-    PyObject *module, *type = NULL, *made = NULL;
-
-    PyErr_Clear();
-    module = PyImport_ImportModule("ml_dtypes");
-    if (module)
-        type = PyObject_GetAttrString(module, text);
-    if (type)
-        made = PyObject_CallFunctionObjArgs(numpy_dtype, type, NULL);
-    Py_XDECREF(module);
-    Py_XDECREF(type);
-    return made;
-}
-
-static int import_numpy(struct state *state)
-{
-    PyObject *numpy;
-
-    numpy = import_framework(state, "numpy", "numpy");
-    PyObject *dtype = numpy ? PyObject_GetAttrString(numpy, "dtype") : NULL;
-    PyObject *ndarray = dtype ? PyObject_GetAttrString(numpy, "ndarray") : NULL;
-    Py_XDECREF(numpy);
-    if (!ndarray) {
-        Py_XDECREF(dtype);
-        return -1;
-    }
-    (void)keep_first(&state->dtype, dtype);
-    (void)keep_first(&state->ndarray, ndarray); /* last: who sees it finds both */
-    return 0;
-}
-
 PyObject *dtype_numpy(struct state *state, struct sluice_dtype dtype)
 {
     char text[SLUICE_DTYPE_TEXT];
     int width = 0, r;
 
-    if (!kept_now(&state->ndarray) && import_numpy(state) < 0)
-        return NULL;
     while (width < DTYPE_WIDTHS - 1 && 8 << width < dtype.bits)
         width++;
-    PyObject **kept = &state->dtypes[dtype.code % DTYPE_CODES][width], *made = kept_now(kept);
+    PyObject **kept = &state->dtypes[dtype.code % DTYPE_CODES][width], *made = kept_now(kept), *formats, *pair;
     if (made)
         return made;
     dtype.lanes = 1;
     if ((r = sluice_dtype_format(dtype, text, sizeof text)) != 0)
         return raise_result(state, r);
-    made = PyObject_CallFunction(state->dtype, "s", text);
-    if (!made && PyErr_ExceptionMatches(PyExc_TypeError))
-        made = from_ml_dtypes(state->dtype, text);
-    if (!made) {
-        PyErr_Clear();
-        return raise_as(state, ERROR_E_UNSUPPORTED, "NumPy has no data type %s: %stake the array through DLPack", text,
-                        dtype.bits <= 16 ? "install ml_dtypes, or " : "");
-    }
-    return keep_first(kept, made);
+    formats = PyImport_ImportModule("sluice._formats");
+    pair = formats ? PyObject_CallMethod(formats, "numpy_types", "si", text, dtype.bits) : NULL;
+    Py_XDECREF(formats);
+    if (!pair)
+        return NULL;
+    (void)keep_first(&state->ndarray, Py_NewRef(PyTuple_GetItem(pair, 0)));
+    made = keep_first(kept, Py_NewRef(PyTuple_GetItem(pair, 1))); /* last: its users find both */
+    Py_DECREF(pair);
+    return made;
 }

@@ -42,24 +42,6 @@ static void clear(struct copy *copy)
 
 /* ---- what goes where ---- */
 
-static PyObject *strides_tuple(const struct array *array)
-{
-    int64_t strides[SLUICE_MAX_DIMS + 1];
-
-    for (int d = 0; d < array->ndim; d++)
-        strides[d] = array->strides[d];
-    return sizes_tuple(strides, array->ndim);
-}
-
-static PyObject *shape_tuple(const struct array *array)
-{
-    int64_t shape[SLUICE_MAX_DIMS + 1];
-
-    for (int d = 0; d < array->ndim; d++)
-        shape[d] = array->shape[d];
-    return sizes_tuple(shape, array->ndim);
-}
-
 /* A plane is fetched with its whole image, and lies in the copy where it lies in the slot. */
 static int plan_plane(struct copy *copy, const struct array *plane,
                       const struct sluice_array *whole)
@@ -70,7 +52,7 @@ static int plan_plane(struct copy *copy, const struct array *plane,
     copy->to.read_only = 0;
     copy->bytes = whole->nbytes;
     copy->make[OFFSET] = PyLong_FromUnsignedLongLong(offset);
-    copy->make[STRIDES] = strides_tuple(plane);
+    copy->make[STRIDES] = array_strides(plane);
     return copy->make[OFFSET] && copy->make[STRIDES] ? 0 : -1;
 }
 
@@ -112,7 +94,7 @@ static int plan(struct copy *copy, struct array *array)
     copy->lease = lease_keep(array->lease);
     bool plane = whole.image.pixel_format && !array->a.image.pixel_format;
     if ((plane ? plan_plane(copy, array, &whole) : plan_whole(copy, array)) < 0 ||
-        !(dtype = dtype_numpy(state, array->a.dtype)) || !(copy->make[SHAPE] = shape_tuple(array)))
+        !(dtype = dtype_numpy(state, array->a.dtype)) || !(copy->make[SHAPE] = array_shape(array)))
         return -1;
     copy->make[DTYPE] = Py_NewRef(dtype);
     return 0;

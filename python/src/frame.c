@@ -4,6 +4,9 @@
  */
 #include "frame.h"
 
+#include <stddef.h>
+#include <structmember.h>
+
 static PyObject *release(PyObject *self, PyObject *Py_UNUSED(none))
 {
     if (frame_release((struct frame *)self) < 0)
@@ -31,40 +34,14 @@ static PyObject *leave(PyObject *self, PyObject *const *args, Py_ssize_t count)
     Py_RETURN_FALSE;
 }
 
-
-enum field {
-    SEQUENCE,
-    SESSION,
-    MISSED,
-    CAPTURE_NS,
-    COMMIT_NS,
-    CAPTURE_CLOCK,
-    SLOT_NUMBER,
-    GENERATION,
-    NEW_SESSION,
-    NEW_FORMAT,
-    RELEASED
-};
-
-static PyObject *get(PyObject *self, void *field)
+static PyObject *get_flag(PyObject *self, void *flag)
 {
-    const struct frame *frame = (const struct frame *)self;
-    const struct sluice_frame *header = &frame->header;
+    return PyBool_FromLong(((struct frame *)self)->header.flags & (uint32_t)(uintptr_t)flag);
+}
 
-    switch ((enum field)(intptr_t)field) {
-    case SEQUENCE: return PyLong_FromUnsignedLongLong(header->sequence);
-    case SESSION: return PyLong_FromUnsignedLongLong(header->session);
-    case MISSED: return PyLong_FromUnsignedLongLong(header->missed);
-    case CAPTURE_NS: return PyLong_FromLongLong(header->capture_ns);
-    case COMMIT_NS: return PyLong_FromLongLong(header->commit_ns);
-    case CAPTURE_CLOCK: return PyLong_FromUnsignedLong(header->capture_clock);
-    case SLOT_NUMBER: return PyLong_FromUnsignedLong(header->slot);
-    case GENERATION: return PyLong_FromUnsignedLong(header->generation);
-    case NEW_SESSION: return PyBool_FromLong(header->flags & SLUICE_FRAME_NEW_SESSION);
-    case NEW_FORMAT: return PyBool_FromLong(header->flags & SLUICE_FRAME_NEW_FORMAT);
-    case RELEASED: return PyBool_FromLong(!frame->lease);
-    }
-    Py_RETURN_NONE;
+static PyObject *get_released(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(!((struct frame *)self)->lease);
 }
 
 static PyObject *repr(PyObject *self)
@@ -105,25 +82,25 @@ static PyMethodDef methods[] = {
     { NULL, NULL, 0, NULL },
 };
 
-#define FIELD(name, what, text) FIELD_BY(get, name, what, text)
+#define MEMBER(name, type, text) { #name, type, offsetof(struct frame, header.name), READONLY, text }
+static PyMemberDef members[] = {
+    MEMBER(sequence, T_ULONGLONG, "1, 2, 3... in the order of commits"),
+    MEMBER(session, T_ULONGLONG, "one life of a writer; random, never 0"),
+    MEMBER(missed, T_ULONGLONG, "frames that this reader did not get since the one before"),
+    MEMBER(capture_ns, T_LONGLONG, "when the content was captured, in nanoseconds of `capture_clock`"),
+    MEMBER(capture_clock, T_UINT, CAPTURE_CLOCK_TEXT),
+    MEMBER(commit_ns, T_LONGLONG, "when it was committed, in time.monotonic_ns of this process"),
+    MEMBER(slot, T_UINT, SLOT_TEXT),
+    MEMBER(generation, T_UINT, GENERATION_TEXT),
+    { NULL, 0, 0, 0, NULL },
+};
+
 static PyGetSetDef fields[] = {
     FRAME_FIELDS,
-    FIELD("sequence", SEQUENCE, "1, 2, 3... in the order of commits"),
-    FIELD("session", SESSION, "one life of a writer; random, never 0"),
-    FIELD("missed", MISSED, "frames that this reader did not get since the one before"),
-    FIELD("capture_ns", CAPTURE_NS,
-          "when the content was captured, in nanoseconds of `capture_clock`"),
-    FIELD("capture_clock", CAPTURE_CLOCK,
-          "0 time.monotonic_ns (the default), 1 time.time_ns, 2 TAI, 3 position in a "
-          "recording, 255 another"),
-    FIELD("commit_ns", COMMIT_NS, "when it was committed, in time.monotonic_ns of this process"),
-    FIELD("slot", SLOT_NUMBER,
-          "number of its slot; the slot's memory stays where it is for a generation"),
-    FIELD("generation", GENERATION, "1, 2... in a session; changes with the format"),
-    FIELD("new_session", NEW_SESSION,
-          "True for the first frame of a session other than the last one's"),
-    FIELD("new_format", NEW_FORMAT, "True for the first frame of a generation"),
-    FIELD("released", RELEASED, "True once release() was called or `with` was left"),
+    { "new_session", get_flag, NULL, "True for the first frame of a session other than the last one's",
+      (void *)SLUICE_FRAME_NEW_SESSION },
+    { "new_format", get_flag, NULL, "True for the first frame of a generation", (void *)SLUICE_FRAME_NEW_FORMAT },
+    { "released", get_released, NULL, "True once release() was called or `with` was left", NULL },
     { "meta", frame_meta, NULL, "the writer's metadata, as bytes", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
@@ -132,6 +109,7 @@ static PyType_Slot slots[] = {
     FRAME_SLOTS,
     SLOT(Py_tp_repr, repr),
     SLOT(Py_tp_methods, methods),
+    { Py_tp_members, members },
     SLOT(Py_tp_getset, fields),
     { Py_tp_doc, (void *)"A frame that a reader holds, in place. Its arrays: frame[\"depth\"], "
                          "frame[0], or,\n"

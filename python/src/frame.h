@@ -123,6 +123,10 @@ PyObject *frame_device(PyObject *self, void *closure);
             "-> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" \
     }
 
+#define CAPTURE_CLOCK_TEXT \
+    "0 time.monotonic_ns (the default), 1 time.time_ns, 2 TAI, 3 position in a recording, 255 another"
+#define SLOT_TEXT       "number of its slot; the slot's memory stays where it is for a generation"
+#define GENERATION_TEXT "1, 2... in a session; changes with the format"
 #define FRAME_FIELD(name, what, text) FIELD_BY(frame_field, name, what, text)
 #define FRAME_FIELDS \
     FRAME_FIELD("shape", FIELD_SHAPE, "of the first array"), \
@@ -148,7 +152,7 @@ PyObject *frame_device(PyObject *self, void *closure);
 /* ---- writer_frame.c ---- */
 
 /* Copies `meta`, bytes or something like them, into a frame that is being written. -1 with an exception (meta.c). */
-int meta_set(const struct state *state, struct sluice_frame *frame, PyObject *meta);
+int meta_set(struct state *state, struct sluice_frame *frame, PyObject *meta);
 
 /* Fills in what frame(meta=, like=, capture_ns=) were given; each may be NULL or None. */
 int header_fill(struct state *state, struct sluice_frame *frame, PyObject *meta, PyObject *like,

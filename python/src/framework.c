@@ -10,60 +10,16 @@
 
 /* ---- types ---- */
 
-static enum framework by_module(const char *module)
+/* By where it, or a class that it is derived from, was defined. */
+static enum framework look_at(struct state *state, PyTypeObject *type)
 {
-    static const struct {
-        const char *name;
-        enum framework framework;
-    } roots[] = { { "torch", FRAMEWORK_TORCH },
-                  { "cupy", FRAMEWORK_CUPY },
-                  { "jax", FRAMEWORK_JAX },
-                  { "jaxlib", FRAMEWORK_JAX } };
+    PyObject *interop = imported(&state->interop, "sluice._interop");
+    PyObject *found = interop ? PyObject_CallMethod(interop, "framework_of", "O", type) : NULL;
+    long framework = found ? PyLong_AsLong(found) : FRAMEWORK_NONE;
 
-    for (size_t i = 0; i < sizeof roots / sizeof roots[0]; i++) {
-        size_t length = strlen(roots[i].name);
-        if (strncmp(module, roots[i].name, length) == 0 &&
-            (module[length] == '\0' || module[length] == '.'))
-            return roots[i].framework;
-    }
-    return FRAMEWORK_NONE;
-}
-
-static enum framework by_base(PyObject *base)
-{
-    PyObject *module = PyObject_GetAttrString(base, "__module__");
-    const char *text =
-        module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
-    enum framework framework = text ? by_module(text) : FRAMEWORK_NONE;
-
+    Py_XDECREF(found);
     PyErr_Clear();
-    Py_XDECREF(module);
-    return framework;
-}
-
-static bool has(PyObject *object, const char *name)
-{
-    PyObject *value = PyObject_GetAttrString(object, name);
-
-    PyErr_Clear();
-    Py_XDECREF(value);
-    return value != NULL;
-}
-
-/* By where it, or a type that it comes from, was made; but only of what can be an array. */
-static enum framework look_at(PyTypeObject *type)
-{
-    PyObject *self = (PyObject *)type, *bases;
-    enum framework framework = FRAMEWORK_NONE;
-
-    if (!has(self, "__dlpack__") && !has(self, "__cuda_array_interface__"))
-        return FRAMEWORK_NONE;
-    bases = PyObject_GetAttrString(self, "__mro__");
-    for (Py_ssize_t i = 0; bases && framework == FRAMEWORK_NONE && i < PyTuple_Size(bases); i++)
-        framework = by_base(PyTuple_GetItem(bases, i));
-    Py_XDECREF(bases);
-    PyErr_Clear();
-    return framework == FRAMEWORK_NONE ? FRAMEWORK_OTHER : framework;
+    return (enum framework)framework;
 }
 
 static const struct dl_exchange *read_exchange(PyTypeObject *type)
@@ -124,7 +80,7 @@ static struct known_type know(struct state *state, PyTypeObject *type)
     if (is_known(state, type, &known))
         return known;
     known = (struct known_type){ .type = type,
-                                 .framework = (int)look_at(type),
+                                 .framework = (int)look_at(state, type),
                                  .exchange = read_exchange(type),
                                  .torch_stream = is_torch_stream(type) };
     streams_lock();

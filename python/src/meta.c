@@ -6,46 +6,25 @@
 
 #include "frame.h"
 
-#define DLPACK_CUDA 2
-
-/* Does it say that it is on a GPU? Without an exception. */
-static bool says_gpu(PyObject *object)
+/* Of what has no buffer; with the exception that says so in Python's words. */
+static void explain(struct state *state, PyObject *meta)
 {
-    PyObject *interface = PyObject_GetAttrString(object, "__cuda_array_interface__"), *device, *kind;
-    bool gpu = interface;
-
-    PyErr_Clear();
-    Py_XDECREF(interface);
-    if (!gpu && (device = PyObject_CallMethod(object, "__dlpack_device__", NULL))) {
-        kind = PySequence_GetItem(device, 0);
-        gpu = kind && PyLong_AsLong(kind) == DLPACK_CUDA;
-        Py_XDECREF(kind);
-        Py_DECREF(device);
-    }
-    PyErr_Clear();
-    return gpu;
-}
-
-/* Why it has no buffer; with the exception that says so in Python's words. */
-static void explain(PyObject *meta)
-{
-    PyObject *kind, *value, *traceback;
+    PyObject *kind, *value, *traceback, *interop, *done;
 
     PyErr_Fetch(&kind, &value, &traceback);
-    if (!says_gpu(meta)) {
-        PyErr_Restore(kind, value, traceback);
+    interop = imported(&state->interop, "sluice._interop");
+    done = interop ? PyObject_CallMethod(interop, "explain_meta", "O", meta) : NULL;
+    if (!done) {
+        Py_XDECREF(kind);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
         return;
     }
-    Py_XDECREF(kind);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
-    PyErr_Format(PyExc_TypeError,
-                 "meta is a %R in a GPU's memory, where the CPU does not look: pass bytes (of a tensor of PyTorch: "
-                 "bytes(tensor.cpu().numpy()))",
-                 (PyObject *)Py_TYPE(meta));
+    Py_DECREF(done);
+    PyErr_Restore(kind, value, traceback);
 }
 
-/* Through the library's own copy, which looks whether the CPU can access what an object says that it can. */
+/* Through the library's own copy, which checks that the CPU can access what an object claims it can. */
 static int copy_checked(const struct state *state, void *to, const Py_buffer *from)
 {
     const struct sluice_dtype bytes = { .code = SLUICE_UINT, .bits = 8, .lanes = 1 };
@@ -63,13 +42,13 @@ static int copy_checked(const struct state *state, void *to, const Py_buffer *fr
     return -1;
 }
 
-int meta_set(const struct state *state, struct sluice_frame *frame, PyObject *meta)
+int meta_set(struct state *state, struct sluice_frame *frame, PyObject *meta)
 {
     Py_buffer buffer;
     int r = 0;
 
     if (PyObject_GetBuffer(meta, &buffer, PyBUF_SIMPLE) < 0) {
-        explain(meta);
+        explain(state, meta);
         return -1;
     }
     if (buffer.len > SLUICE_MAX_META) {

@@ -168,7 +168,6 @@ static int execute(PyObject *module)
         ONE(state->coroutines); \
         ONE(state->interop); \
         ONE(state->ndarray); \
-        ONE(state->dtype); \
         for (size_t i = 0; i < DTYPE_CODES * DTYPE_WIDTHS; i++) \
             ONE(state->dtypes[i / DTYPE_WIDTHS][i % DTYPE_WIDTHS]); \
         for (size_t i = 0; i < state->known_count; i++) \

@@ -42,7 +42,7 @@ struct state {
     PyObject *read_only;            /* the BufferError's text; made once, raised often */
     PyObject *coroutines;           /* sluice._asyncio, imported when needed */
     PyObject *interop;              /* sluice._interop */
-    PyObject *ndarray, *dtype;      /* numpy's, imported when needed */
+    PyObject *ndarray;              /* numpy's, imported when needed */
     PyObject *dtypes[DTYPE_CODES][DTYPE_WIDTHS]; /* numpy's, by data type */
     bool debug;                                  /* SLUICE_DEBUG is set */
 

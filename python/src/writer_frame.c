@@ -2,10 +2,12 @@
  *
  * sluice.WriterFrame: a slot to fill, from writer.frame() to commit or cancel.
  */
+#include "frame.h"
+
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "frame.h"
+#include <structmember.h>
 
 /* ---- SLUICE_DEBUG: was anything written? ---- */
 
@@ -349,7 +351,7 @@ static PyObject *resize(PyObject *self, PyObject *args, PyObject *keywords)
 
 /* ---- attributes ---- */
 
-enum field { SEQUENCE, SLOT_NUMBER, GENERATION, CAPTURE_NS, CAPTURE_CLOCK, ENDED };
+enum field { META, CAPTURE_NS, CAPTURE_CLOCK };
 
 static PyObject *get(PyObject *self, void *field)
 {
@@ -362,15 +364,13 @@ static PyObject *get(PyObject *self, void *field)
     capture_ns = now->capture_ns;
     capture_clock = now->capture_clock;
     UNGUARD()
-    switch ((enum field)(intptr_t)field) {
-    case SEQUENCE: return PyLong_FromUnsignedLongLong(frame->header.sequence);
-    case SLOT_NUMBER: return PyLong_FromUnsignedLong(frame->header.slot);
-    case GENERATION: return PyLong_FromUnsignedLong(frame->header.generation);
-    case CAPTURE_NS: return PyLong_FromLongLong(capture_ns);
-    case CAPTURE_CLOCK: return PyLong_FromUnsignedLong(capture_clock);
-    case ENDED: return PyBool_FromLong(!frame->lease);
-    }
-    Py_RETURN_NONE;
+    return (enum field)(intptr_t)field == CAPTURE_NS ? PyLong_FromLongLong(capture_ns)
+                                                     : PyLong_FromUnsignedLong(capture_clock);
+}
+
+static PyObject *get_ended(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(!((struct frame *)self)->lease);
 }
 
 static int set(PyObject *self, PyObject *value, void *field)
@@ -385,7 +385,7 @@ static int set(PyObject *self, PyObject *value, void *field)
     struct lease *lease = frame_lease(frame);
     if (!lease)
         return -1;
-    if (!field) {
+    if ((enum field)(intptr_t)field == META) {
         r = set_meta(frame, lease, value);
     } else if ((enum field)(intptr_t)field == CAPTURE_CLOCK) {
         r = parse_u32(value, &lease->frame.capture_clock) ? 0 : -1;
@@ -440,22 +440,21 @@ static PyMethodDef methods[] = {
     { NULL, NULL, 0, NULL },
 };
 
-#define FIELD(name, what, text) FIELD_BY(get, name, what, text)
+#define MEMBER(name, type, text) { #name, type, offsetof(struct frame, header.name), READONLY, text }
+static PyMemberDef members[] = {
+    MEMBER(sequence, T_ULONGLONG, "0 until commit, then 1, 2, 3..."),
+    MEMBER(slot, T_UINT, SLOT_TEXT),
+    MEMBER(generation, T_UINT, GENERATION_TEXT),
+    { NULL, 0, 0, 0, NULL },
+};
+
 static PyGetSetDef fields[] = {
     FRAME_FIELDS,
-    FIELD("sequence", SEQUENCE, "0 until commit, then 1, 2, 3..."),
-    FIELD("slot", SLOT_NUMBER,
-          "number of its slot; the slot's memory stays where it is for a generation"),
-    FIELD("generation", GENERATION, "1, 2... in a session; changes with the format"),
-    FIELD("ended", ENDED, "True once it was committed or cancelled"),
-    { "capture_ns", get, set,
-      "when the content was captured; now, unless set. Nanoseconds of `capture_clock`",
+    { "ended", get_ended, NULL, "True once it was committed or cancelled", NULL },
+    { "capture_ns", get, set, "when the content was captured; now, unless set. Nanoseconds of `capture_clock`",
       (void *)(intptr_t)CAPTURE_NS },
-    { "capture_clock", get, set,
-      "0 time.monotonic_ns (the default), 1 time.time_ns, 2 TAI, 3 position in a recording, "
-      "255 another",
-      (void *)(intptr_t)CAPTURE_CLOCK },
-    { "meta", get_meta, set, "metadata for readers: up to 4,096 bytes", NULL },
+    { "capture_clock", get, set, CAPTURE_CLOCK_TEXT, (void *)(intptr_t)CAPTURE_CLOCK },
+    { "meta", get_meta, set, "metadata for readers: up to 4,096 bytes", (void *)(intptr_t)META },
     { NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -463,6 +462,7 @@ static PyType_Slot slots[] = {
     FRAME_SLOTS,
     SLOT(Py_tp_repr, repr),
     SLOT(Py_tp_methods, methods),
+    { Py_tp_members, members },
     SLOT(Py_tp_getset, fields),
     { Py_tp_doc,
       (void *)"A slot to fill, from writer.frame(): with writer.frame() as f: "
