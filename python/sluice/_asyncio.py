@@ -38,7 +38,7 @@ async def _take(reader, iterates, stream=None):
         frame = reader._poll(iterates, stream)
         if frame is not None:
             return frame
-        descriptor, keeper = reader._descriptor()  # open as long as `keeper` is kept: close() wakes who waits
+        descriptor, keeper = reader._descriptor()  # open while `keeper` lives: close() wakes the waiting tasks
         await _readable(descriptor)
         del keeper
 

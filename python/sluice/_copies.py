@@ -26,7 +26,7 @@ def to_host(array, channel):
         import numpy
         return numpy.asarray(array)
     raise UnsupportedError(f"{type(array)} is on a GPU, and channel '{channel}' is in host memory: "
-                           "copy it there first")
+                           "copy it to host memory first")
 
 
 def plain(array, torch):
@@ -51,15 +51,15 @@ def _device_of(target):
 def may_copy_in(target, array, stream):
     """Raises what can be said against copy_in() before anything is copied."""
     if not _is_torch(target) and _root(target) != "cupy":
-        raise UnsupportedError(f"the frame is on \"{array.device}\", and {type(target)} is not: copy_to() goes there with "
-                               "PyTorch and CuPy only")
+        raise UnsupportedError(f"the frame is on \"{array.device}\", and {type(target)} is not: of targets on other devices "
+                               "copy_to() supports PyTorch's and CuPy's")
     if tuple(target.shape) != array.shape:
-        raise FormatError(f"array '{array.name}' has the shape {array.shape}, the target {tuple(target.shape)}: only the "
-                          "same can be copied")
+        raise FormatError(f"array '{array.name}' has the shape {array.shape}, and the target {tuple(target.shape)}: "
+                          "they must be the same")
     stream = _stream_of(stream, array)
     if stream is not None and array.device == "host" and stream.device != _device_of(target):
-        raise WrongDeviceError(f"the target is on \"{_device_of(target)}\", and the stream is one of \"{stream.device}\": give one of "
-                               "the target's GPU")
+        raise WrongDeviceError(f"the target is on \"{_device_of(target)}\", and the stream on \"{stream.device}\": "
+                               "pass a stream of the target's GPU")
 
 
 def _stream_of(given, array):

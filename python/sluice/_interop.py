@@ -35,7 +35,7 @@ def _is_on_gpu(thing):
 
 
 def explain_meta(meta):
-    """Raises for metadata that the CPU cannot read; of what else is no metadata Python's own exception says enough."""
+    """Raises a TypeError for metadata in a GPU's memory; for all else Python's own exception is enough."""
     if _is_on_gpu(meta):
         raise TypeError(f"meta is a {type(meta)!r} in a GPU's memory, which the CPU cannot read: pass bytes (of a tensor of PyTorch: "
                         "bytes(tensor.cpu().numpy()))")

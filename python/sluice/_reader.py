@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reader: its parameters, and what is asked for seldom. The extension has the calls for each frame."""
+"""Reader: its parameters, inspection and coroutines. The extension has the calls for each frame."""
 from . import _formats, _params, _sluice
 from ._final import final
 from ._info import ReaderStats, cipd_info

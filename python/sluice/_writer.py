@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Writer: its parameters, and what is asked for seldom. The extension has the calls for each frame."""
+"""Writer: its parameters and inspection. The extension has the calls for each frame."""
 from . import _formats, _params, _sluice
 from ._final import final
 from ._info import WriterStats, cipd_info

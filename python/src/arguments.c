@@ -16,7 +16,7 @@ int parse_seconds(PyObject *object, const char *what, int64_t none, int64_t *ns)
     if (seconds == -1.0 && PyErr_Occurred())
         return -1;
     if (isnan(seconds) || seconds < 0) {
-        PyErr_Format(PyExc_ValueError, "%s is %R: give seconds, 0 or more, or None", what, object);
+        PyErr_Format(PyExc_ValueError, "%s is %R: it must be seconds, 0 or more, or None", what, object);
         return -1;
     }
     *ns = seconds >= 9e9 ? SLUICE_FOREVER : (int64_t)(seconds * 1e9);
@@ -35,7 +35,7 @@ int parse_fast(const char *function, const char *const *names, Py_ssize_t positi
                PyObject *const *args, Py_ssize_t count, PyObject *keywords, PyObject **values)
 {
     if (count > positional) {
-        PyErr_Format(PyExc_TypeError, "%s() takes %zd positional arguments, %zd were given",
+        PyErr_Format(PyExc_TypeError, "%s() takes %zd positional arguments, but %zd were given",
                      function, positional, count);
         return -1;
     }
@@ -46,8 +46,8 @@ int parse_fast(const char *function, const char *const *names, Py_ssize_t positi
         Py_ssize_t at = find_name(names, keyword);
         if (at < 0 || values[at]) {
             PyErr_Format(PyExc_TypeError,
-                         at < 0 ? "%s() has no argument %R"
-                                : "%s() was given its argument %R twice",
+                         at < 0 ? "%s() got an unexpected argument %R"
+                                : "%s() got multiple values for argument %R",
                          function, keyword);
             return -1;
         }
@@ -128,7 +128,7 @@ int parse_ids(PyObject *object, uint32_t *ids, uint32_t *count)
 
     if (n < 0 || n > MAX_IDS) {
         if (n > 0)
-            PyErr_Format(PyExc_ValueError, "%zd ids: %d at most", n, MAX_IDS);
+            PyErr_Format(PyExc_ValueError, "%zd ids: at most %d are possible", n, MAX_IDS);
         return -1;
     }
     for (Py_ssize_t i = 0; i < n; i++) {

@@ -103,7 +103,7 @@ int array_check(struct array *array)
         return 0;
     PyErr_SetString(
         PyExc_BufferError,
-        "this frame was committed or cancelled: its slot is not the writer's to touch any more");
+        "this frame was committed or cancelled: its memory no longer belongs to the writer");
     return -1;
 }
 
@@ -216,28 +216,14 @@ static PyObject *array_repr(PyObject *self)
 PyObject *array_no_pickle(PyObject *self, PyObject *Py_UNUSED(none))
 {
     return PyErr_Format(PyExc_TypeError,
-                        "%R cannot be pickled or copied, it is memory of a channel's: take what a reader's copy() gives, or open "
-                        "the channel in the other process",
+                        "%R cannot be pickled or copied, as it is memory of a channel: pass what copy() returns, or "
+                        "open the channel in the other process",
                         self);
 }
 
 enum field {
-    NAME,
-    DTYPE,
-    SHAPE,
-    STRIDES,
-    NBYTES,
-    NDIM,
-    READ_ONLY,
-    ADDRESS,
-    PIXEL_FORMAT,
-    PLANES,
-    WIDTH,
-    HEIGHT,
-    COLOUR,
-    ROW_ORDER,
-    ALPHA,
-    DEVICE
+    NAME, DTYPE, SHAPE, STRIDES, NBYTES, NDIM, READ_ONLY, ADDRESS, PIXEL_FORMAT, PLANES, WIDTH, HEIGHT, COLOUR, ROW_ORDER,
+    ALPHA, DEVICE
 };
 
 static PyObject *array_get(PyObject *self, void *field)
@@ -284,39 +270,26 @@ static PyObject *array_get_cuda_interface(PyObject *self, void *Py_UNUSED(closur
 
 static PyMethodDef methods[] = {
     { "numpy", METHOD(method_numpy), METH_FASTCALL | METH_KEYWORDS,
-      "numpy($self, pixel_format=None)\n--\n\n"
-      "-> numpy.ndarray\n\n"
-      "The array in place: nothing is copied. Read-only for readers. The lease lasts as\n"
-      "long as it, or anything made from it, lives. `pixel_format` names what it must be\n"
-      "(\"bgr24\"): FormatError if not.\n\n"
-      "On a GPU it is a copy in pinned memory, writable and its own: see frame.fetch() for event\n"
-      "loops. " COPY_WAITS },
+      "numpy($self, pixel_format=None)\n--\n\n-> numpy.ndarray\n\n"
+      "The array in place, without a copy. Read-only for readers. The lease lasts as long as it, or anything made from it,\n"
+      "lives. `pixel_format` is the expected one (\"bgr24\"): FormatError if the array has another.\n\n"
+      "On a GPU it is a copy in pinned memory, writable and its own: see frame.fetch() for event loops. " COPY_WAITS },
     { "copy", METHOD(method_copy), METH_NOARGS,
-      "copy($self)\n--\n\n"
-      "-> numpy.ndarray\n\n"
-      "A writable copy of its own; from a GPU as numpy()." },
+      "copy($self)\n--\n\n-> numpy.ndarray\n\nA writable copy of its own; from a GPU as numpy()." },
     { "torch", METHOD(method_torch), METH_FASTCALL | METH_KEYWORDS,
-      "torch($self, copy=False)\n--\n\n"
-      TORCH_WARNS "-> torch.Tensor\n\n"
-      "The array in place." TAKEN_BY("PyTorch") },
+      "torch($self, copy=False)\n--\n\n" TORCH_WARNS "-> torch.Tensor\n\nThe array in place." TAKEN_BY("PyTorch") },
     { "cupy", METHOD(method_cupy), METH_FASTCALL | METH_KEYWORDS,
-      "cupy($self, copy=False)\n--\n\n"
-      "-> cupy.ndarray\n\n"
+      "cupy($self, copy=False)\n--\n\n-> cupy.ndarray\n\n"
       "The array in place, on a GPU. CuPy has no read-only arrays.\n" OWN_MEMORY TAKEN_BY("CuPy") },
     { "jax", METHOD(method_jax), METH_NOARGS,
-      "jax($self)\n--\n\n"
-      "-> jax.Array\n\n"
-      "The array, in place where JAX can, else its copy." TAKEN_BY("JAX") },
+      "jax($self)\n--\n\n-> jax.Array\n\nThe array, in place if JAX can, else a copy." TAKEN_BY("JAX") },
     { "__array__", METHOD(array_for_numpy), METH_VARARGS | METH_KEYWORDS,
-      "__array__($self, dtype=None, copy=None)\n--\n\n"
-      "what NumPy asks for: numpy() on host; a TypeError on a GPU" },
+      "__array__($self, dtype=None, copy=None)\n--\n\nWhat NumPy calls: numpy() on host; a TypeError on a GPU." },
     { "__dlpack__", METHOD(method_dlpack), METH_FASTCALL | METH_KEYWORDS,
-      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
-      "-> capsule\n\n" OWN_MEMORY "\n"
-      "From `max_version` 1.0 on the capsule says so by a flag, which PyTorch and CuPy do not look at." },
+      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n-> capsule\n\n" OWN_MEMORY "\n"
+      "From `max_version` 1.0 on the capsule has a flag for that, which PyTorch and CuPy ignore." },
     { "__dlpack_device__", METHOD(method_dlpack_device), METH_NOARGS,
-      "__dlpack_device__($self)\n--\n\n"
-      "-> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" },
+      "__dlpack_device__($self)\n--\n\n-> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" },
     { "__reduce__", METHOD(array_no_pickle), METH_NOARGS, "__reduce__($self)\n--\n\n" },
     { NULL, NULL, 0, NULL },
 };
@@ -329,21 +302,17 @@ static PyGetSetDef fields[] = {
     FIELD("strides", STRIDES, "bytes from one element to the next, for each extent"),
     FIELD("nbytes", NBYTES, "bytes of all elements"),
     FIELD("ndim", NDIM, "number of dimensions"),
-    FIELD("read_only", READ_ONLY, "True where writing is not possible"),
+    FIELD("read_only", READ_ONLY, "True if it must not be written"),
     FIELD("address", ADDRESS, "of the first byte, as an int"),
     FIELD("device", DEVICE, "where it lies: \"host\", \"cuda:0\""),
     FIELD("pixel_format", PIXEL_FORMAT, "of an image: \"bgr24\", \"nv12\", ...; None for others"),
-    FIELD("planes", PLANES,
-          "of an image: a tuple of Arrays, e.g. Y (H, W) and UV (H/2, W/2, 2) of nv12; () for "
-          "others"),
+    FIELD("planes", PLANES, "of an image: a tuple of Arrays, e.g. Y (H, W) and UV (H/2, W/2, 2) of nv12; () for others"),
     FIELD("width", WIDTH, "of an image, in pixels; None for others"),
     FIELD("height", HEIGHT, "of an image, in rows; None for others"),
-    FIELD("colour", COLOUR,
-          "of an image: (primaries, transfer, matrix, range) by ITU-T H.273; 0: unknown"),
+    FIELD("colour", COLOUR, "of an image: (primaries, transfer, matrix, range) by ITU-T H.273; 0: unknown"),
     FIELD("row_order", ROW_ORDER, "of an image: \"top-down\" or \"bottom-up\""),
     FIELD("alpha", ALPHA, "of an image: \"unknown\", \"straight\", \"premultiplied\", \"opaque\""),
-    { "__array_interface__", array_get_interface, NULL, "NumPy's array interface, version 3",
-      NULL },
+    { "__array_interface__", array_get_interface, NULL, "NumPy's array interface, version 3", NULL },
     { "__cuda_array_interface__", array_get_cuda_interface, NULL,
       "the CUDA array interface, version 3: of arrays on a GPU. " OWN_MEMORY, NULL },
     { NULL, NULL, NULL, NULL, NULL },
@@ -355,9 +324,8 @@ static PyType_Slot slots[] = {
     SLOT(Py_tp_methods, methods),
     SLOT(Py_tp_getset, fields),
     SLOT(Py_bf_getbuffer, array_getbuffer),
-    { Py_tp_doc, (void *)"One array of a frame, in place. It has the buffer protocol, DLPack "
-                         "and NumPy's array\n"
-      "interface; while it or anything made from it lives, the lease of its frame does." },
+    { Py_tp_doc, (void *)"One array of a frame, in place. It has the buffer protocol, DLPack and NumPy's array interface;\n"
+                         "the lease of its frame lasts as long as it, or anything made from it, lives." },
     { 0, NULL },
 };
 
@@ -372,7 +340,6 @@ int array_type_init(PyObject *module, struct state *state)
 {
     state->array = add_type(module, &spec);
     state->read_only = PyUnicode_FromString(
-        "the frame is a reader's: it must not be changed (open the reader with "
-        "writable=True if its writer allows that)");
+        "the frame belongs to a reader and is read-only (open the reader with writable=True if the writer allows it)");
     return state->array && state->read_only ? 0 : -1;
 }

@@ -17,8 +17,8 @@ int array_getbuffer(PyObject *self, Py_buffer *view, int flags)
         return -1;
     if (array->lease->device) {
         PyErr_Format(PyExc_BufferError,
-                     "this array is on \"%s\", where the CPU cannot reach it: numpy() copies it, "
-                     "torch() and cupy() give it in place",
+                     "this array is on \"%s\", where the CPU cannot access it: numpy() copies it, torch() and cupy() "
+                     "return it in place",
                      array->lease->device->name);
         return -1;
     }
@@ -28,7 +28,7 @@ int array_getbuffer(PyObject *self, Py_buffer *view, int flags)
     }
     if (!array->format && (flags & PyBUF_FORMAT)) {
         PyErr_SetString(PyExc_BufferError,
-                        "the buffer protocol has no such data type: use numpy() or DLPack");
+                        "the buffer protocol does not have this data type: use numpy() or DLPack");
         return -1;
     }
     bool strided = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
@@ -37,7 +37,7 @@ int array_getbuffer(PyObject *self, Py_buffer *view, int flags)
         return -1;
     }
     if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && array->ndim > 1) {
-        PyErr_SetString(PyExc_BufferError, "the array is in C order, not in Fortran's");
+        PyErr_SetString(PyExc_BufferError, "the array is in C order, not in Fortran order");
         return -1;
     }
     view->buf = array->a.data;
@@ -71,9 +71,12 @@ static int check_pixel_format(const struct array *array, PyObject *pixel_format)
     }
     if (have == wanted)
         return 0;
-    raise_as(array->state, ERROR_E_FORMAT, "array '%s' is %s%s, %s was asked for%s", array->a.name,
-             have ? "" : "no image: its pixel format is ", sluice_pixel_format_name(have),
-             sluice_pixel_format_name(wanted), have ? ": convert it, or ask for what it is" : "");
+    if (have)
+        raise_as(array->state, ERROR_E_FORMAT, "array '%s' has pixel format %s, not %s: convert it, or ask for %s", array->a.name,
+                 sluice_pixel_format_name(have), name, sluice_pixel_format_name(have));
+    else
+        raise_as(array->state, ERROR_E_FORMAT, "array '%s' is not an image, and has no pixel format: %s was asked for",
+                 array->a.name, name);
     return -1;
 }
 
@@ -126,7 +129,8 @@ PyObject *array_interface(PyObject *self)
     if (array_check(array) < 0)
         return NULL;
     if (!array->format) { /* as if it had none: NumPy then asks __array__(), which has ml_dtypes */
-        PyErr_SetString(PyExc_AttributeError, "__array_interface__ has no such data type: use numpy() or DLPack");
+        PyErr_SetString(PyExc_AttributeError, "__array_interface__ does not have this data type: use numpy() or "
+                                              "DLPack");
         return NULL;
     }
     return array_interface_dict(array, array->a.read_only != 0);
@@ -169,7 +173,8 @@ PyObject *array_for_numpy(PyObject *self, PyObject *args, PyObject *keywords)
     PyObject *formats, *view, *method, *made = NULL;
 
     if (array->lease->device)
-        return PyErr_Format(PyExc_TypeError, "this array is on \"%s\", where NumPy cannot reach it: numpy() copies it",
+        return PyErr_Format(PyExc_TypeError, "this array is on \"%s\", where NumPy cannot access it: numpy() copies "
+                                             "it",
                             array->lease->device->name);
     if (!(view = array_numpy(self, NULL)))
         return NULL;

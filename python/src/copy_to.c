@@ -32,7 +32,7 @@ struct targets {
 static int refuse(const struct source *source, PyObject *object)
 {
     if (source->framework == FRAMEWORK_JAX)
-        PyErr_Format(PyExc_TypeError, "arrays of JAX do not change: take one by frame.jax()");
+        PyErr_Format(PyExc_TypeError, "JAX arrays are immutable: use frame.jax()");
     else
         PyErr_Format(PyExc_BufferError, "%R is read-only: nothing can be copied into it",
                      (PyObject *)Py_TYPE(object));
@@ -191,7 +191,7 @@ static int copy_all(struct targets *to, PyObject *target, PyObject *name)
     int r = -1;
 
     if (several && name && name != Py_None)
-        PyErr_SetString(PyExc_TypeError, "copy_to() takes a mapping of names, or a name, not both");
+        PyErr_SetString(PyExc_TypeError, "copy_to() takes a mapping of names or a name, not both");
     else
         r = several ? add_items(to, target) : add(to, name, target);
     if (r == 0)

@@ -14,7 +14,7 @@ int link_enter(struct link *link)
     if (!atomic_exchange(&link->busy, true))
         return 0;
     raise_as(link->reader->state, ERROR_E_BUSY,
-             "another thread is in a call of this importer: each thread needs one of its own");
+             "another thread is using this importer: open one for each thread");
     return -1;
 }
 
@@ -31,7 +31,8 @@ int link_native(PyObject *given, size_t *native)
     if (*native != (size_t)-1 || !PyErr_Occurred())
         return 0;
     PyErr_Clear();
-    PyErr_Format(PyExc_ValueError, "%R is no stream: a native one is a number of 64 bits, 0 for the default one", given);
+    PyErr_Format(PyExc_ValueError, "%R is not a stream: a native stream is an int of 64 bits, 0 for the default "
+                                   "stream", given);
     return -1;
 }
 

@@ -47,7 +47,7 @@ static PyObject *only(const char *function, const char *name, PyObject *const *a
     if (parse_fast(function, names, 1, args, count, keywords, &value) < 0)
         return NULL;
     if (!value && must)
-        PyErr_Format(PyExc_TypeError, "%s() needs its argument '%s'", function, name);
+        PyErr_Format(PyExc_TypeError, "%s() is missing its argument '%s'", function, name);
     return value;
 }
 
@@ -191,7 +191,7 @@ static PyObject *export_usually(PyObject *self, PyObject *args)
     if (link != Py_None) {
         const struct state *state = PyType_GetModuleState(Py_TYPE(link));
         if (!state || Py_TYPE(link) != state->link_writer)
-            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "%R writes no channel", link);
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "%R is not a _LinkWriter", link);
     }
     exporter->link = link == Py_None ? NULL : (struct link_writer *)Py_NewRef(link);
     exporter->outcome = Py_NewRef(outcome);
@@ -328,7 +328,7 @@ static PyObject *import_usually(PyObject *self, PyObject *link)
     if (link != Py_None) {
         const struct state *state = PyType_GetModuleState(Py_TYPE(link));
         if (!state || Py_TYPE(link) != state->link_reader)
-            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "%R reads no channel", link);
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "%R is not a _LinkReader", link);
     }
     importer->link = link == Py_None ? NULL : (struct link *)Py_NewRef(link);
     Py_XDECREF(before);

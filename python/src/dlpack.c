@@ -72,7 +72,7 @@ static int fill(struct export *export, const struct sluice_array *a, int ordinal
         export->strides[d] = a->strides[d] / element;
         if (a->strides[d] % element) {
             PyErr_SetString(PyExc_BufferError,
-                            "DLPack has strides in whole elements, this array has none such");
+                            "DLPack's strides are in whole elements, this array's are not");
             return -1;
         }
     }
@@ -226,12 +226,12 @@ static int check_device(const struct lease *lease, PyObject *device)
         return 0;
     if (lease->device)
         PyErr_Format(PyExc_BufferError,
-                     "this array is on \"%s\", and DLPack copies it to no other device: take it "
-                     "there, or its copy in host memory by numpy()",
+                     "this array is on \"%s\", and DLPack does not copy it to another device: use it there, or copy "
+                     "it to host memory by numpy()",
                      lease->device->name);
     else
         PyErr_SetString(PyExc_BufferError,
-                        "this array is in host memory, and DLPack copies it to no other device");
+                        "this array is in host memory, and DLPack does not copy it to another device");
     return -1;
 }
 
@@ -252,15 +252,16 @@ static int take_for(struct array *array, PyObject *stream)
         value = PyLong_AsLongLongAndOverflow(stream, &beyond);
         if (value == -1 && PyErr_ExceptionMatches(PyExc_TypeError))
             PyErr_Format(PyExc_TypeError,
-                         "stream must be an int, as DLPack has it, or None, not %R: a stream's object goes to next(stream=...)",
+                         "stream must be an int, as in DLPack, or None, not %R: pass stream objects to "
+                         "next(stream=...)",
                          stream);
         if (value == -1 && PyErr_Occurred())
             return -1;
     }
     if (value == 0 || value < -1 || beyond) {
         PyErr_Format(PyExc_ValueError,
-                     "stream is %R: DLPack has 1 for the default stream, 2 for the thread's, a "
-                     "stream's address, or -1 for none",
+                     "stream is %R: it must be 1 for the default stream, 2 for the per-thread default stream, a "
+                     "stream's address, or -1 for no stream",
                      stream);
         return -1;
     }
@@ -284,8 +285,8 @@ PyObject *dlpack_export(struct array *array, PyObject *const *args, Py_ssize_t c
         return NULL;
     if (copy && array->lease->device) {
         PyErr_SetString(PyExc_BufferError,
-                        "DLPack makes no copies on a GPU: take the array as it is and copy it on "
-                        "your stream, e.g. by torch(copy=True)");
+                        "DLPack does not copy on a GPU: take the array in place and copy it on your stream, for "
+                        "example by torch(copy=True)");
         return NULL;
     }
     if (take_for(array, values[0]) < 0)

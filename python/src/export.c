@@ -313,8 +313,8 @@ PyObject *export_array(struct array *array, enum framework framework, bool copy)
         return export_first(array->state, array->lease, &array->a, framework, copy);
     if (!array->lease->device && framework == FRAMEWORK_CUPY)
         return raise_as(array->state, ERROR_E_UNSUPPORTED,
-                        "this array is in host memory, where CuPy has none: "
-                        "cupy.asarray(frame.numpy()) copies it to a GPU");
+                        "this array is in host memory, and CuPy's arrays are on GPUs: cupy.asarray(frame.numpy()) "
+                        "copies it to one");
     if (copy && array->lease->device &&
         check_framework_captures(array->state, framework, array->lease->device->ordinal) < 0)
         return NULL;
@@ -347,7 +347,7 @@ PyObject *export_interface(struct array *array)
         PyErr_SetString(PyExc_AttributeError,
                         array->format
                             ? "__cuda_array_interface__: this array is in host memory"
-                            : "__cuda_array_interface__ has no such data type: use DLPack");
+                            : "__cuda_array_interface__ does not have this data type: use DLPack");
         return NULL;
     }
     if (array_check(array) < 0 || !(stream = interface_stream(array->state, array->lease)) ||

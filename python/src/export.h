@@ -9,20 +9,15 @@
 #include "framework.h"
 
 #define TORCH_WARNS \
-    "Writing to the tensor of a read-only frame kills the program: on a GPU its whole CUDA " \
-    "context\n" \
-    "(illegal address), on host by SIGSEGV. PyTorch has no read-only tensors. The ways out:\n" \
-    "copy=True, or Reader(writable=True) if the writer allows it.\n\n"
+    "Writing to the tensor of a read-only frame kills the program: on a GPU its whole CUDA context (illegal address),\n" \
+    "on host by SIGSEGV. PyTorch has no read-only tensors. Use copy=True, or Reader(writable=True) if the writer allows it.\n\n"
 #define OWN_MEMORY \
-    "It is the slot's own memory, and nothing keeps a program from writing to it: that kills its\n" \
-    "CUDA context if the frame is read-only, see torch()."
+    "It is the slot's own memory, and nothing keeps a program from writing to it: that kills its CUDA context if the\n" \
+    "frame is read-only, see torch()."
 #define COPY_WAITS \
-    "The CPU waits for a copy from a GPU for 10 s at most: Timeout if work that was queued before\n" \
-    "it does not end by then."
+    "The CPU waits at most 10 s for a copy from a GPU: Timeout if work queued before it has not finished by then."
 #define TAKEN_BY(framework) \
-    " On a GPU it is for work on\n" framework \
-    "'s current stream: the frame's end comes behind that; " \
-    "tell of further streams\nby used_on()."
+    " On a GPU it is for work on " framework "'s current stream:\nthe frame ends behind that work. Name further streams by used_on()."
 
 /* The stream on which a frame will be used: `given` to a call, else the thread's current Sluice stream of that device, else NULL
  * in *out, as always on "host". `device` NULL: any. -1 with an exception. */

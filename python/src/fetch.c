@@ -79,9 +79,8 @@ static int plan(struct copy *copy, struct array *array)
     memset(copy, 0, sizeof *copy);
     if (!array->lease->channel->reader) {
         raise_as(state, ERROR_E_UNSUPPORTED,
-                 "channel '%s': a slot on a GPU that is being written cannot be copied out: fill "
-                 "it by torch(), cupy() or "
-                 "DLPack, and read it by a reader",
+                 "channel '%s': a frame on a GPU cannot be copied to host memory while it is being written: fill it "
+                 "by torch(), cupy() or DLPack, and read it with a reader",
                  array->lease->channel->name);
         return -1;
     }
@@ -140,8 +139,8 @@ static int queue(struct state *state, struct copy *copy, const struct sluice_arr
 void raise_unfinished(const struct state *state, const char *device, const char *and)
 {
     raise_as(state, ERROR_TIMEOUT,
-             "the copy from \"%s\" is still under way after 10 s, behind the work that was queued before it: wait for that "
-             "first, by synchronize() of its stream%s",
+             "the copy from \"%s\" has not finished after 10 s, because work queued before it has not: synchronize "
+             "its stream first%s",
              device, and);
 }
 

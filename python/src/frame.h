@@ -10,7 +10,7 @@
 struct frame {
     PyObject_HEAD struct state *state;
     struct lease *lease;         /* NULL once the frame has ended */
-    struct lease *past;          /* looked on at after release(), while others have it; or NULL */
+    struct lease *past;          /* after release(), a weak reference while others have it; or NULL */
     const struct opened *device; /* NULL: host */
     struct sluice_frame header;  /* as it began; its numbers outlive the lease */
     PyObject *views;             /* a list of memoryviews to end with the frame; NULL: none */
@@ -24,11 +24,11 @@ PyObject *frame_new(struct state *state, PyTypeObject *type, struct lease *lease
 /* The lease, kept; NULL with an exception once the frame has ended. */
 struct lease *frame_lease(struct frame *frame);
 
-/* Takes the lease away from the frame and ends its memoryviews; NULL if it has ended already. */
+/* Removes the lease from the frame and ends its memoryviews; NULL if it has ended already. */
 struct lease *frame_end(struct frame *frame);
 
-/* Ends a reader's frame. -1 with an exception if it was taken back while it was read, or its end failed: then it comes once
- * the work on its streams is done. */
+/* Ends a reader's frame. -1 with an exception if the writer overwrote it while it was read, or if its end could not be queued:
+ * then it ends once the work on its streams is done. */
 int frame_release(struct frame *frame);
 
 void frame_dealloc(PyObject *self);
@@ -72,56 +72,40 @@ PyObject *frame_device(PyObject *self, void *closure);
 
 #define FRAME_METHODS \
     { "numpy", METHOD(frame_numpy), METH_FASTCALL | METH_KEYWORDS, \
-      "numpy($self, name=None, pixel_format=None)\n--\n\n" \
-      "-> numpy.ndarray\n\n" \
-      "An array of the frame in place (the first one, or `name`): nothing is copied. Read-only for\n" \
-      "readers. On a GPU it is a copy in pinned memory. See Array.numpy.\n\n" COPY_WAITS }, \
-        { "view", METHOD(frame_view), METH_FASTCALL | METH_KEYWORDS, \
-          "view($self, name=None, *, kind=None)\n--\n\n" \
-          "-> memoryview | torch.Tensor | cupy.ndarray\n\n" \
-          "The cheaper form, valid until the frame ends. On host a memoryview, which raises\n" \
-          "ValueError after that. On a GPU a tensor of PyTorch (kind=\"cupy\": an array of CuPy), made\n" \
-          "once for each slot, array and shape of a generation: it holds no lease, and it keeps the\n" \
-          "slot's memory mapped while it lives, so that a CUDA graph captured with it may be\n" \
-          "replayed. After the frame's end it shows whatever is in the slot. The CPU waits for nothing.\n" \
-          OWN_MEMORY }, \
-        { "copy", METHOD(frame_copy), METH_FASTCALL | METH_KEYWORDS, \
-          "copy($self, name=None)\n--\n\n" \
-          "-> numpy.ndarray\n\n" \
-          "A writable copy of an array, which needs no lease.\n\n" COPY_WAITS }, \
-        { "torch", METHOD(frame_torch), METH_FASTCALL | METH_KEYWORDS, \
-          "torch($self, name=None, copy=False)\n--\n\n" \
-          TORCH_WARNS "-> torch.Tensor\n\n" \
+      "numpy($self, name=None, pixel_format=None)\n--\n\n-> numpy.ndarray\n\n" \
+      "An array of the frame (the first one, or `name`) in place, without a copy. Read-only for readers. On a GPU it is\n" \
+      "a copy in pinned memory. See Array.numpy.\n\n" COPY_WAITS }, \
+    { "view", METHOD(frame_view), METH_FASTCALL | METH_KEYWORDS, \
+      "view($self, name=None, *, kind=None)\n--\n\n-> memoryview | torch.Tensor | cupy.ndarray\n\n" \
+      "The cheaper form, valid until the frame ends. On host a memoryview, which raises ValueError after that. On a GPU\n" \
+      "a tensor of PyTorch (kind=\"cupy\": an array of CuPy), made once for each slot, array and shape of a generation: it\n" \
+      "holds no lease, and it keeps the slot's memory mapped while it lives, so that a CUDA graph captured with it can be\n" \
+      "replayed. After the end of the frame it shows whatever is in the slot. The CPU waits for nothing.\n" OWN_MEMORY }, \
+    { "copy", METHOD(frame_copy), METH_FASTCALL | METH_KEYWORDS, \
+      "copy($self, name=None)\n--\n\n-> numpy.ndarray\n\nA writable copy of an array, which needs no lease.\n\n" COPY_WAITS }, \
+    { "torch", METHOD(frame_torch), METH_FASTCALL | METH_KEYWORDS, \
+      "torch($self, name=None, copy=False)\n--\n\n" TORCH_WARNS "-> torch.Tensor\n\n" \
       "An array of the frame in place." TAKEN_BY("PyTorch") }, \
-        { "cupy", METHOD(frame_cupy), METH_FASTCALL | METH_KEYWORDS, \
-          "cupy($self, name=None, copy=False)\n--\n\n" \
-          "-> cupy.ndarray\n\n" \
-          "An array of the frame in place, on a GPU. CuPy has no read-only arrays.\n" OWN_MEMORY \
-          TAKEN_BY("CuPy") }, \
-        { "jax", METHOD(frame_jax), METH_FASTCALL | METH_KEYWORDS, \
-          "jax($self, name=None)\n--\n\n" \
-          "-> jax.Array\n\n" \
-          "An array of the frame, in place where JAX can, else its copy." TAKEN_BY("JAX") }, \
-        { "used_on", METHOD(frame_used_on), METH_VARARGS, \
-          "used_on($self, *streams)\n--\n\n" \
-          "Work on these streams uses the frame, too: its end, by release, commit, cancel or the\n" \
-          "last reference, comes behind what they were given by then. Behind release() it may be\n" \
-          "said as long as an array made from the frame lives. On host nothing." }, \
-        { "__array__", METHOD(frame_array), METH_VARARGS | METH_KEYWORDS, \
-          "__array__($self, dtype=None, copy=None)\n--\n\n" \
-          "what NumPy asks for: numpy() on host; a TypeError on a GPU" }, \
-        { "keys", METHOD(frame_keys), METH_NOARGS, \
-      "keys($self)\n--\n\n" \
-      "-> tuple of the arrays' names" }, \
-        { "__dlpack__", METHOD(frame_dlpack), METH_FASTCALL | METH_KEYWORDS, \
-          "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n" \
-          "of the first array. " OWN_MEMORY }, \
-        { "__reduce__", METHOD(array_no_pickle), METH_NOARGS, "__reduce__($self)\n--\n\n" }, \
-    { \
-        "__dlpack_device__", METHOD(frame_dlpack_device), METH_NOARGS, \
-            "__dlpack_device__($self)\n--\n\n" \
-            "-> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" \
-    }
+    { "cupy", METHOD(frame_cupy), METH_FASTCALL | METH_KEYWORDS, \
+      "cupy($self, name=None, copy=False)\n--\n\n-> cupy.ndarray\n\n" \
+      "An array of the frame in place, on a GPU. CuPy has no read-only arrays.\n" OWN_MEMORY TAKEN_BY("CuPy") }, \
+    { "jax", METHOD(frame_jax), METH_FASTCALL | METH_KEYWORDS, \
+      "jax($self, name=None)\n--\n\n-> jax.Array\n\n" \
+      "An array of the frame, in place if JAX can, else a copy." TAKEN_BY("JAX") }, \
+    { "used_on", METHOD(frame_used_on), METH_VARARGS, \
+      "used_on($self, *streams)\n--\n\n" \
+      "Work on these streams uses the frame, too: its end, by release, commit, cancel or the last reference, comes behind\n" \
+      "what they have queued by then. After release() it can be called as long as an array made from the frame lives. On\n" \
+      "host it does nothing." }, \
+    { "__array__", METHOD(frame_array), METH_VARARGS | METH_KEYWORDS, \
+      "__array__($self, dtype=None, copy=None)\n--\n\nWhat NumPy calls: numpy() on host; a TypeError on a GPU." }, \
+    { "keys", METHOD(frame_keys), METH_NOARGS, "keys($self)\n--\n\n-> tuple of the arrays' names" }, \
+    { "__dlpack__", METHOD(frame_dlpack), METH_FASTCALL | METH_KEYWORDS, \
+      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nOf the first array. " \
+      OWN_MEMORY }, \
+    { "__reduce__", METHOD(array_no_pickle), METH_NOARGS, "__reduce__($self)\n--\n\n" }, \
+    { "__dlpack_device__", METHOD(frame_dlpack_device), METH_NOARGS, \
+      "__dlpack_device__($self)\n--\n\n-> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" }
 
 #define CAPTURE_CLOCK_TEXT \
     "0 time.monotonic_ns (the default), 1 time.time_ns, 2 TAI, 3 position in a recording, 255 another"
@@ -130,19 +114,15 @@ PyObject *frame_device(PyObject *self, void *closure);
 #define FRAME_FIELD(name, what, text) FIELD_BY(frame_field, name, what, text)
 #define FRAME_FIELDS \
     FRAME_FIELD("shape", FIELD_SHAPE, "of the first array"), \
-        FRAME_FIELD("dtype", FIELD_DTYPE, "of the first array, as text"), \
-        FRAME_FIELD("nbytes", FIELD_NBYTES, "of the first array"), \
-        FRAME_FIELD("pixel_format", FIELD_PIXEL_FORMAT, \
-                    "of the first array: \"bgr24\", \"nv12\", ...; None if it is no image"), \
-        FRAME_FIELD("planes", FIELD_PLANES, \
-                    "of the first array: a tuple of Arrays; () if it is no image"), \
-        FRAME_FIELD("__array_interface__", FIELD_INTERFACE, \
-                    "NumPy's array interface, of the first array"), \
-        FRAME_FIELD("__cuda_array_interface__", FIELD_CUDA_INTERFACE, \
-                    "the CUDA array interface, of the first array, on a GPU. " OWN_MEMORY), \
-    { \
-        "device", frame_device, NULL, "where it lies: \"host\", \"cuda:0\"", NULL \
-    }
+    FRAME_FIELD("dtype", FIELD_DTYPE, "of the first array, as text"), \
+    FRAME_FIELD("nbytes", FIELD_NBYTES, "of the first array"), \
+    FRAME_FIELD("pixel_format", FIELD_PIXEL_FORMAT, \
+                "of the first array: \"bgr24\", \"nv12\", ...; None if it is not an image"), \
+    FRAME_FIELD("planes", FIELD_PLANES, "of the first array: a tuple of Arrays; () if it is not an image"), \
+    FRAME_FIELD("__array_interface__", FIELD_INTERFACE, "NumPy's array interface, of the first array"), \
+    FRAME_FIELD("__cuda_array_interface__", FIELD_CUDA_INTERFACE, \
+                "the CUDA array interface, of the first array, on a GPU. " OWN_MEMORY), \
+    { "device", frame_device, NULL, "where it lies: \"host\", \"cuda:0\"", NULL }
 
 #define FRAME_SLOTS \
     SLOT(Py_tp_dealloc, frame_dealloc), SLOT(Py_tp_iter, frame_iter), \

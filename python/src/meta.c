@@ -52,7 +52,7 @@ int meta_set(struct state *state, struct sluice_frame *frame, PyObject *meta)
         return -1;
     }
     if (buffer.len > SLUICE_MAX_META) {
-        PyErr_Format(PyExc_ValueError, "%zd bytes of metadata: %d at most", buffer.len, SLUICE_MAX_META);
+        PyErr_Format(PyExc_ValueError, "%zd bytes of metadata: at most %d are possible", buffer.len, SLUICE_MAX_META);
         r = -1;
     } else if (PyBytes_CheckExact(meta) || PyByteArray_CheckExact(meta) || buffer.len == 0) {
         memcpy(frame->meta, buffer.buf, (size_t)buffer.len);

@@ -325,32 +325,25 @@ static PyObject *retry(PyObject *self, PyObject *Py_UNUSED(none))
 
 static PyMethodDef methods[] = {
     { "next", METHOD(next), METH_FASTCALL | METH_KEYWORDS,
-      "next($self, timeout=None, *, stream=None)\n--\n\n"
-      "-> Frame\n\n"
-      "The next frame: the newest one not yet taken, or the next in order. `timeout` in\n"
-      "seconds; None waits for ever, also while the channel has no writer. `stream`: on a GPU,\n"
-      "the one that will use the frame, of Sluice or another library; if it is None, the\n"
-      "thread's Sluice stream (`with sluice.Stream()`), if there is one, and the current stream\n"
-      "of each framework that takes an array of the frame. Its end comes behind all of them.\n"
-      "A stream of another device than the next frame's raises WrongDeviceError.\n\n"
-      "Raises Timeout or NoWriter (both are TimeoutErrors) when the time passed; Closed (an\n"
-      "EOFError) when the writer has closed the channel and all is read; LimitError when\n"
-      "the reader holds as many frames as `hold` allows, with their numbers; LostError once\n"
-      "after the writer evicted this reader." },
+      "next($self, timeout=None, *, stream=None)\n--\n\n-> Frame\n\n"
+      "The next frame: the newest one not yet taken, or the next in order. `timeout` in seconds; None waits for ever, also\n"
+      "while the channel has no writer. `stream`: on a GPU, the one that will use the frame, of Sluice or another library; if\n"
+      "it is None, the thread's Sluice stream (`with sluice.Stream()`), if there is one, and the current stream of each\n"
+      "framework that takes an array of the frame. The frame ends behind all of them. A stream of another device than the next\n"
+      "frame's raises WrongDeviceError.\n\n"
+      "Raises Timeout or NoWriter (both are TimeoutErrors) after the time-out; Closed (an EOFError) when the writer has closed\n"
+      "the channel and all is read; LimitError when the reader holds as many frames as `hold` allows, with their numbers;\n"
+      "LostError once after the writer evicted this reader." },
     { "latest", METHOD(latest), METH_FASTCALL | METH_KEYWORDS,
-      "latest($self, *, stream=None)\n--\n\n"
-      "-> Frame | None\n\n"
-      "The newest frame if there is one that was not yet taken; never waits. Raises Closed\n"
-      "when the writer has closed the channel." },
+      "latest($self, *, stream=None)\n--\n\n-> Frame | None\n\n"
+      "The newest frame if it was not taken yet; never waits. Raises Closed when the writer has closed the channel." },
     { "fileno", METHOD(fileno_), METH_NOARGS,
-      "fileno($self)\n--\n\n"
-      "-> int\n\n"
-      "A descriptor that is readable when next() would not have to wait. It stays the same\n"
-      "over restarts of the writer. For select, poll, event loops; do not read from it." },
+      "fileno($self)\n--\n\n-> int\n\n"
+      "A descriptor that is readable when next() would not have to wait. It stays the same when the writer restarts. For\n"
+      "select, poll, event loops; do not read from it." },
     { "close", METHOD(close_), METH_NOARGS,
       "close($self)\n--\n\n"
-      "Ends the reader. Frames and arrays that live stay readable, and hold their leases,\n"
-      "until they die." },
+      "Ends the reader. Frames and arrays that live stay readable, and hold their leases, until they die." },
     { "_poll", METHOD(poll), METH_VARARGS, NULL },
     { "_descriptor", METHOD(descriptor), METH_NOARGS, NULL },
     { "_stats", METHOD(stats), METH_NOARGS, NULL },

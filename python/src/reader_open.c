@@ -17,7 +17,7 @@ static int parse_ahead_timeout(PyObject *seconds, int64_t *ns)
         return -1;
     if (!seconds || seconds == Py_None || *ns > 0)
         return 0;
-    PyErr_Format(PyExc_ValueError, "ahead_timeout is %R: give seconds, more than 0, or None",
+    PyErr_Format(PyExc_ValueError, "ahead_timeout is %R: it must be seconds, more than 0, or None",
                  seconds);
     return -1;
 }

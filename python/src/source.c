@@ -17,9 +17,8 @@
 int source_bad_dtype(const struct state *state, PyObject *object, const char *letter)
 {
     raise_as(state, ERROR_E_FORMAT,
-             "elements of type '%s' in %R cannot be sent: use native numbers (e.g. "
-             ".astype(\"float32\")), no strings, "
-             "records, dates or foreign byte orders",
+             "elements of type '%s' in %R cannot be sent: convert them to native numbers, e.g. by "
+             ".astype(\"float32\"); strings, records, dates and foreign byte orders are not supported",
              letter, (PyObject *)Py_TYPE(object));
     return -1;
 }
@@ -54,7 +53,7 @@ static int from_buffer(struct state *state, PyObject *object, struct source *sou
     if (dtype_from_letter(buffer->format, buffer->itemsize, &dtype) < 0)
         return source_bad_dtype(state, object, buffer->format ? buffer->format : "?");
     if (buffer->ndim > SLUICE_MAX_DIMS) {
-        raise_as(state, ERROR_E_FORMAT, "an array of %d dimensions: %d at most", buffer->ndim,
+        raise_as(state, ERROR_E_FORMAT, "an array of %d dimensions: at most %d are possible", buffer->ndim,
                  SLUICE_MAX_DIMS);
         return -1;
     }
@@ -82,7 +81,7 @@ static int from_own(struct state *state, PyObject *object, const struct user *us
     if (source->ordinal >= 0 && user->channel && device_ordinal(user->device) < 0) {
         PyObject *copy = user->writes
                              ? raise_as(state, ERROR_E_UNSUPPORTED,
-                                        "the array is on %s, the frame in host memory", device)
+                                        "the array is on %s, and the frame in host memory", device)
                              : fetch_array(array);
         int r = copy ? from_buffer(state, copy, source) : -1;
         source->ordinal = -1;
@@ -141,7 +140,7 @@ int source_open(struct state *state, PyObject *object, const struct user *user,
         r = source_cuda_interface(state, object, user, source);
     if (r == 1) {
         PyErr_Format(PyExc_TypeError,
-                     "%R is no array: it has no buffer, no __dlpack__ and no __array_interface__",
+                     "%R is not an array: it has no buffer, no __dlpack__ and no __array_interface__",
                      (PyObject *)Py_TYPE(object));
         r = -1;
     }
@@ -195,7 +194,7 @@ int mapping_item(PyObject *items, Py_ssize_t i, PyObject **name, PyObject **arra
     PyObject *item = PyList_GetItem(items, i);
 
     if (!item || !PyTuple_Check(item) || PyTuple_Size(item) != 2) {
-        PyErr_Format(PyExc_TypeError, "items() of a mapping of names to arrays gave %R: it must give pairs, as tuples", item);
+        PyErr_Format(PyExc_TypeError, "items() of a mapping of names to arrays must give pairs, as tuples, not %R", item);
         return -1;
     }
     *name = PyTuple_GetItem(item, 0);

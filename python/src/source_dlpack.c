@@ -25,14 +25,13 @@ static int take_memory(const struct state *state, const struct dl_tensor *tensor
     if (!on_gpu(tensor->device) && tensor->device.type != DL_CPU &&
         tensor->device.type != DL_CUDA_HOST) {
         raise_as(state, ERROR_E_UNSUPPORTED,
-                 "the array is on a device of another kind (DLPack type %d): copy it to a GPU of "
-                 "NVIDIA's or "
-                 "to host memory first",
+                 "the array is on an unsupported device (DLPack type %d): copy it to an NVIDIA GPU or to host memory "
+                 "first",
                  (int)tensor->device.type);
         return -1;
     }
     if (tensor->ndim < 0 || tensor->ndim > SLUICE_MAX_DIMS) {
-        raise_as(state, ERROR_E_FORMAT, "an array of %d dimensions: %d at most", (int)tensor->ndim,
+        raise_as(state, ERROR_E_FORMAT, "an array of %d dimensions: at most %d are possible", (int)tensor->ndim,
                  SLUICE_MAX_DIMS);
         return -1;
     }
@@ -50,7 +49,7 @@ static int take_capsule(const struct state *state, PyObject *capsule, struct sou
         source->read_only = versioned->flags & DL_READ_ONLY;
         if (versioned->version.major == 1)
             return take_memory(state, &versioned->tensor, source);
-        raise_as(state, ERROR_E_UNSUPPORTED, "DLPack version %u: this release reads version 1",
+        raise_as(state, ERROR_E_UNSUPPORTED, "DLPack version %u is not supported: this release reads version 1",
                  (unsigned)versioned->version.major);
         return -1;
     }

@@ -27,7 +27,7 @@ static int sizes(PyObject *object, int64_t *values, int *count)
 
     if (n < 0 || n > SLUICE_MAX_DIMS) {
         if (n >= 0)
-            PyErr_Format(PyExc_ValueError, "an array of %zd dimensions: %d at most", n,
+            PyErr_Format(PyExc_ValueError, "an array of %zd dimensions: at most %d are possible", n,
                          SLUICE_MAX_DIMS);
         return -1;
     }
@@ -92,7 +92,7 @@ static int read_interface(struct state *state, PyObject *object, const char *nam
     if (step && sizes(step, strides, &stride_count) < 0)
         return -1;
     if (step && stride_count != ndim)
-        return refuse(name, "has another number of strides than of extents");
+        return refuse(name, "has a different number of strides than of extents");
     return source_wrap(state, source, address, dtype, ndim, shape, step ? strides : NULL);
 }
 
@@ -122,7 +122,7 @@ static int read_stream(struct state *state, PyObject *interface, const char *nam
         return -1;
     if (native == 0)
         return refuse(name,
-                      "names a stream that is none: 1 is the legacy default one, 2 the thread's");
+                      "has stream 0: use 1 for the legacy default stream, 2 for the per-thread one");
     source->stream = stream_of_native(state, (uintptr_t)native, device);
     return source->stream ? 0 : -1;
 }
@@ -150,7 +150,7 @@ int source_cuda_interface(struct state *state, PyObject *object, const struct us
     source->ordinal = user->channel ? device_ordinal(user->device) : 0;
     if (r == 0 && user->channel && source->ordinal < 0) {
         raise_as(state, ERROR_E_UNSUPPORTED,
-                 "%R is on a GPU, and channel '%s' is in host memory: copy it there first",
+                 "%R is on a GPU, and channel '%s' is in host memory: copy it to host memory first",
                  (PyObject *)Py_TYPE(object), user->channel->name);
         r = -1;
     }

@@ -268,32 +268,23 @@ static PyObject *get_name(PyObject *self, void *Py_UNUSED(closure))
 
 static PyMethodDef methods[] = {
     { "frame", METHOD(frame), METH_FASTCALL | METH_KEYWORDS,
-      "frame($self, timeout=None, *, meta=None, like=None, capture_ns=None, stream=None)\n--\n\n"
-      "-> WriterFrame\n\n"
-      "Lends a free slot, for `with`: leaving commits it, an exception cancels it.\n"
-      "`timeout` in seconds; None does what the policy says. `meta`: bytes for readers, up\n"
-      "to 4,096. `like`: a Frame whose times and metadata are taken over. `capture_ns`:\n"
-      "when the content was captured (now). `stream`: on a GPU, the one whose work fills the\n"
-      "slot; see Reader.next.\n\n"
-      "Raises NoFreeSlot, which names who holds what, if there is none in time: the frame\n"
-      "counts as dropped." },
+      "frame($self, timeout=None, *, meta=None, like=None, capture_ns=None, stream=None)\n--\n\n-> WriterFrame\n\n"
+      "Lends a free slot, for `with`: leaving commits it, an exception cancels it. `timeout` in seconds; None follows the\n"
+      "policy. `meta`: bytes for readers, up to 4,096. `like`: a Frame whose times and metadata are copied. `capture_ns`: when\n"
+      "the content was captured (now). `stream`: on a GPU, the one whose work fills the slot; see Reader.next.\n\n"
+      "Raises NoFreeSlot, with the holders of all slots, if none is free in time: the frame counts as dropped." },
     { "try_frame", METHOD(try_frame), METH_FASTCALL | METH_KEYWORDS,
-      "try_frame($self, *, meta=None, like=None, capture_ns=None, stream=None)\n--\n\n"
-      "-> WriterFrame | None\n\n"
+      "try_frame($self, *, meta=None, like=None, capture_ns=None, stream=None)\n--\n\n-> WriterFrame | None\n\n"
       "The same, and None instead of NoFreeSlot; never waits." },
     { "send", METHOD(writer_send), METH_FASTCALL | METH_KEYWORDS,
-      "send($self, array, *, meta=None, like=None, capture_ns=None, pixel_format=None, stream=None)\n--\n\n"
-      "-> int\n\n"
-      "Copies an array, or {name: array}, into a slot and commits it; gives its sequence.\n"
-      "Arrays are anything with the buffer protocol, DLPack or an array interface, of any\n"
-      "strides. A shape that outgrows the format makes a new generation. `pixel_format`\n"
-      "says what the array is: FormatError if the channel's is another.\n\n"
-      "Raises NoFreeSlot; FormatError for another data type; TypeError for what is no\n"
-      "array." },
+      "send($self, array, *, meta=None, like=None, capture_ns=None, pixel_format=None, stream=None)\n--\n\n-> int\n\n"
+      "Copies an array, or {name: array}, into a slot and commits it; returns its sequence. Arrays are anything with the\n"
+      "buffer protocol, DLPack or an array interface, with any strides. A shape larger than the format makes a new generation.\n"
+      "`pixel_format` says what the array is: FormatError if the channel's is another.\n\n"
+      "Raises NoFreeSlot; FormatError for another data type; TypeError for what is not an array." },
     { "close", METHOD(close_), METH_NOARGS,
       "close($self)\n--\n\n"
-      "Ends the channel: readers get what they have not read, then Closed. Frames still\n"
-      "begun are cancelled." },
+      "Ends the channel: readers get what they have not read, then Closed. Frames still begun are cancelled." },
     { "_reformat", METHOD(reformat), METH_VARARGS, NULL },
     { "_stats", METHOD(stats), METH_NOARGS, NULL },
     { "_format", METHOD(format), METH_NOARGS, NULL },

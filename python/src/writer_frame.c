@@ -62,9 +62,8 @@ static bool is_blank(struct frame *frame, const struct channel *channel)
 static int warn_unwritten(const char *channel)
 {
     return PyErr_WarnFormat(PyExc_RuntimeWarning, 2,
-                            "channel '%s': a frame is committed in which nothing was written; did "
-                            "a function make a new "
-                            "array for its result (OpenCV does when dst does not fit)?",
+                            "channel '%s': nothing was written to the committed frame; did a function allocate a new "
+                            "array for its result (OpenCV does if dst does not fit)?",
                             channel);
 }
 
@@ -310,7 +309,7 @@ static PyObject *reshape(PyObject *self, PyObject *args, PyObject *keywords)
     if (count < 0)
         return NULL;
     if (count > SLUICE_MAX_DIMS)
-        return raise_as(frame->state, ERROR_E_FORMAT, "a shape of %zd dimensions: %d at most",
+        return raise_as(frame->state, ERROR_E_FORMAT, "a shape of %zd dimensions: at most %d are possible",
                         count, SLUICE_MAX_DIMS);
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *size = PyLong_Check(shape) ? Py_NewRef(shape) : PySequence_GetItem(shape, i);
@@ -414,27 +413,21 @@ static PyMethodDef methods[] = {
     FRAME_METHODS,
     { "commit", METHOD(commit), METH_NOARGS,
       "commit($self)\n--\n\n"
-      "Publishes the frame; leaving `with` does it. Arrays made from it are stale from then\n"
-      "on: Python cannot take them away, but writing to them writes to what readers see.\n\n"
-      "On a GPU readers get it behind the work on the streams that used it (see torch(),\n"
-      "used_on(), Writer.frame(stream=)).\n\n"
-      "Raises StaleError if it was committed or cancelled already, or the writer is closed;\n"
-      "LostError, and cancels it, if one of its streams waited for a frame (ahead=True) that was\n"
-      "lost: what was made of that is not published;\n"
-      "CaptureError while one of its streams captures a graph: nothing was queued, the frame\n"
-      "stays begun, and can be committed when the capture has ended." },
+      "Publishes the frame; leaving `with` does it. Arrays made from it are stale from then on: Python cannot take them\n"
+      "away, but writing to them changes what readers see.\n\n"
+      "On a GPU readers get it behind the work on the streams that used it (see torch(), used_on(), Writer.frame(stream=)).\n\n"
+      "Raises StaleError if it was committed or cancelled already, or the writer is closed; LostError, and cancels the frame,\n"
+      "if one of its streams waited for a frame (ahead=True) that was lost: nothing made from that is published; CaptureError\n"
+      "while one of its streams captures a graph: nothing was queued, and the frame can be committed after the capture." },
     { "cancel", METHOD(cancel), METH_NOARGS,
       "cancel($self)\n--\n\n"
-      "Gives the slot back unpublished; an exception in `with` does it. Raises\n"
-      "CaptureError as commit()." },
+      "Returns the slot unpublished; an exception in `with` does it. Raises CaptureError as commit()." },
     { "reshape", METHOD(reshape), METH_VARARGS | METH_KEYWORDS,
       "reshape($self, shape, name=None)\n--\n\n"
-      "Gives an array of this frame another shape of as many dimensions, before numpy() is\n"
-      "called.\n\n"
+      "Gives an array of this frame another shape of as many dimensions, before numpy() is called.\n\n"
       "Raises CapacityError if it has more bytes than the channel's format." },
     { "resize", METHOD(resize), METH_VARARGS | METH_KEYWORDS,
-      "resize($self, width, height, name=None)\n--\n\n"
-      "The same for an image, in pixels." },
+      "resize($self, width, height, name=None)\n--\n\nThe same for an image, in pixels." },
     { "__enter__", METHOD(enter), METH_NOARGS, "__enter__($self)\n--\n\n" },
     { "__exit__", METHOD(leave), METH_FASTCALL, "__exit__($self, kind, error, traceback, /)\n--\n\n" },
     { NULL, NULL, 0, NULL },
@@ -467,7 +460,7 @@ static PyType_Slot slots[] = {
     { Py_tp_doc,
       (void *)"A slot to fill, from writer.frame(): with writer.frame() as f: "
               "f.numpy()[:] = image.\n"
-              "Leaving `with` commits it, an exception cancels it, and so does forgetting it." },
+              "Leaving `with` commits it; an exception, or dropping the last reference, cancels it." },
     { 0, NULL },
 };
 

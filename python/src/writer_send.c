@@ -164,7 +164,7 @@ static int check_pixel_format(struct writer *writer, struct channel *channel,
     if (wanted && wanted == have)
         return 0;
     raise_as(writer->state, ERROR_E_FORMAT,
-             "channel '%s' holds pixel format %s, the array is %s: convert it", channel->name,
+             "channel '%s' has pixel format %s, and the array has %s: convert it", channel->name,
              sluice_pixel_format_name(have), pixel_format);
     return -1;
 }

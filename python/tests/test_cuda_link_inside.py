@@ -132,7 +132,7 @@ def test_a_native_channel_has_no_segment(link):
     exporter = link.exporter(name=name)
     importer = link.importer(kind="import11", name=name)
     for told in (exporter.inside("shm_handle", "ipc_handles"), importer.inside("shm_handle", "ipc_handles", "tensors")):
-        assert all("is one of Sluice's own, without a segment" in each for each in told.values()), told
+        assert all("is a native one, without cuda-link's segment" in each for each in told.values()), told
 
 
 def test_an_adapter_is_of_a_runtime_or_a_device(gpu):

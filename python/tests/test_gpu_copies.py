@@ -301,7 +301,7 @@ def test_copy_to_that_gives_up_while_the_copy_is_queued(gpu, memory, pair):
     array = DLPack(target, SHAPE)
     with reader.next(timeout=60) as frame:
         slot = frame.slot
-        with pytest.raises(sluice.Timeout, match=r'"cuda:0" is still under way after 10 s.*synchronize\(\) of its stream; the target'):
+        with pytest.raises(sluice.Timeout, match=r'"cuda:0" has not finished after 10 s.*synchronize its stream first; the target'):
             frame.copy_to(array, stream=sluice.Stream.from_handle(stream, gpu.device))
     writer.send(pattern(seed=1))  # so that the slot does not have the newest frame
     ends_only_then(writer, slot, [gate])
@@ -345,7 +345,7 @@ def test_copy_to_targets_that_frameworks_copy_into_better(gpu, memory, pair, tor
     target = torch.Tensor(memory(), SHAPE)
     frame.copy_to(target)
     assert target.called == [(frame[0].address, torch.current[0])]
-    with pytest.raises(sluice.UnsupportedError, match="PyTorch and CuPy only"):
+    with pytest.raises(sluice.UnsupportedError, match="PyTorch's and CuPy's"):
         frame.copy_to(DLPack(memory(), SHAPE))
 
 

@@ -52,14 +52,14 @@ def test_dlpack_takes_numbers_of_any_size(frames, device):
 @pytest.mark.parametrize("wrong", [1.5, "x", object()])
 def test_dlpack_says_what_a_stream_must_be(gpu, wrong):
     with sluice.Writer("cam", shape=4, device=gpu.device) as writer, writer.frame() as frame:
-        with pytest.raises(TypeError, match=re.escape(f"an int, as DLPack has it, or None, not {wrong!r}: ") + r".*next\(stream="):
+        with pytest.raises(TypeError, match=re.escape(f"an int, as in DLPack, or None, not {wrong!r}: ") + r".*next\(stream="):
             frame.__dlpack__(stream=wrong)
 
 
 @pytest.mark.parametrize("wrong", [0, -2, -2**70, 2**70])
 def test_dlpack_says_which_numbers_are_streams(gpu, wrong):
     with sluice.Writer("cam", shape=4, device=gpu.device) as writer, writer.frame() as frame:
-        with pytest.raises(ValueError, match=f"^stream is {wrong}: DLPack has 1 for the default stream"):
+        with pytest.raises(ValueError, match=f"^stream is {wrong}: it must be 1 for the default stream"):
             frame.__dlpack__(stream=wrong)
 
 

@@ -25,7 +25,7 @@ def arguments() -> argparse.Namespace:
 def run_path(path: str) -> None:
     """runpy reads a file twice, of which the second time nothing comes out of a pipe."""
     if path != "-" and not os.path.exists(path):
-        sys.exit(f"python -m sluice.cuda_link: there is no program {path!r}; a module's name goes behind -m")
+        sys.exit(f"python -m sluice.cuda_link: there is no program {path!r}; use -m for a module's name")
     if path != "-" and (os.path.isfile(path) or os.path.isdir(path)):
         runpy.run_path(path, run_name="__main__")
         return

@@ -22,7 +22,7 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}: give a whole number") from None
+        raise TypeError(f"{name} is {value!r}: it must be a whole number") from None
     if number < least or (most is not None and number > most):
         raise ValueError(f"{name} is {number}: it must be {least} to {most}" if most is not None else
                          f"{name} is {number}: it must be {least} or more")
@@ -35,13 +35,13 @@ def milliseconds(name: str, value: Any) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if math.isnan(number):
-        raise (ValueError if isinstance(value, float) else TypeError)(f"{name} is {value!r}: give milliseconds, as a number")
+        raise (ValueError if isinstance(value, float) else TypeError)(f"{name} is {value!r}: it must be a number of milliseconds")
     return number
 
 
 def text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{name} is {value!r}: give the channel's name, a str")
+        raise TypeError(f"{name} is {value!r}: it must be the channel's name, a str")
     if "\0" in value:
         raise ValueError(f"{name} is {value!r}: the name of a channel has no null character")
     return value
@@ -50,7 +50,7 @@ def text(name: str, value: Any) -> str:
 def of_kind(name: str, value: Any, kind: type, attribute: str) -> None:
     """Another class with the same attributes will do."""
     if not hasattr(value, attribute):
-        raise TypeError(f"{name} is {value!r}: give {'an' if kind.__name__[0] in 'EI' else 'a'} {kind.__name__}")
+        raise TypeError(f"{name} is {value!r}: it must be {'an' if kind.__name__[0] in 'EI' else 'a'} {kind.__name__}")
 
 
 def dtype(name: str, value: Any) -> None:
@@ -77,14 +77,14 @@ def import_spec(spec: Any) -> None:
     whole("device", spec.device, 0)
     milliseconds("timeout_ms", spec.timeout_ms)
     if spec.dtype is not None and not isinstance(spec.dtype, str) and not any(spec.dtype == each for each in DtypeCodec.supported()):
-        raise TypeError(f"dtype is {spec.dtype!r}: give its name, such as 'uint8', or None for what the channel has")
+        raise TypeError(f"dtype is {spec.dtype!r}: it must be a name, such as 'uint8', or None for the channel's own")
     if spec.shape is not None:
         try:
             sizes = tuple(spec.shape)
         except TypeError:
             sizes = ()
         if len(sizes) not in (2, 3) or isinstance(spec.shape, str):
-            raise TypeError(f"shape is {spec.shape!r}: give (height, width, channels), or None for what the channel has")
+            raise TypeError(f"shape is {spec.shape!r}: it must be (height, width, channels), or None for the channel's own")
         for each in sizes:
             whole("shape", each, 1)
 
@@ -103,7 +103,7 @@ def address(name: str, value: Any, what: str) -> int:
     try:
         number = operator.index(inner)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}: give {what}, as an int") from None
+        raise TypeError(f"{name} is {value!r}: it must be {what}, as an int") from None
     if not 0 <= number < _ADDRESSES:
-        raise ValueError(f"{name} is {number}: give {what}, which has 64 bits")
+        raise ValueError(f"{name} is {number}: it must be {what}, of 64 bits")
     return number

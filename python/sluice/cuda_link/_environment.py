@@ -12,7 +12,7 @@ def env_bool(name: str, *, default: bool) -> bool:
 
 
 def env_int(name: str, *, default: int, least: int | None = None, most: int | None = None) -> int:
-    """`default` also for what is no number, or out of range: a variable ends no program."""
+    """`default` also for a value that is not a number or out of range: a variable must not end a program."""
     try:
         number = int(os.environ.get(name, default))
     except ValueError:

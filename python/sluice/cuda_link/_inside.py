@@ -14,7 +14,7 @@ from .shm_protocol import DtypeCodec, SHMLayout
 
 
 class NotHere:
-    """An attribute that means nothing here. Who asks for it is told why, and what to do; hasattr() says False."""
+    """An attribute that means nothing here. The AttributeError says why, and what to use instead; hasattr() is False."""
 
     def __init__(self, why: str) -> None:
         self._why = why
@@ -89,7 +89,7 @@ def _native_info(channel: Reader | Writer) -> dict[str, Any]:
 
 
 class Session:
-    """What is made of a session when a program asks for it, and anew of the next one. `info`: as info_of()."""
+    """What a program can look at in a session, made when it is asked for, once for each session. `info`: as info_of()."""
 
     def __init__(self, name: str, device: int) -> None:
         self._name, self._device = name, device
@@ -105,7 +105,7 @@ class Session:
     def segment(self, info: dict[str, Any]) -> Segment | None:
         """None also while its name is taken away."""
         if not self._name.startswith("cipd:"):
-            raise AttributeError(f"channel '{self._name}' is one of Sluice's own, without a segment and handles of cuda-link's")
+            raise AttributeError(f"channel '{self._name}' is a native one, without cuda-link's segment and handles")
         return self._once(info, "segment", self._open) if info else None
 
     def _open(self) -> Segment | None:

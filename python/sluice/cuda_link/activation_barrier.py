@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """cuda-link's activation barrier: a segment by which a sender that begins asks the exporters of the machine to skip frames.
 
-Exporters look at it by themselves (ExportPolicy.barrier_enabled). This is for programs that hold it, or look who does. A count
+Exporters check it themselves (ExportPolicy.barrier_enabled). This is for programs that hold it or inspect it. A count
 that a dead program left behind is set right by the next that holds it, which cuda-link does not do.
 """
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Segment:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT if create else 0), 0o600)
         try:
             status = os.fstat(descriptor)
-            if status.st_uid not in (os.geteuid(), 0):  # who could cut it short, which kills whoever has it mapped
+            if status.st_uid not in (os.geteuid(), 0):  # its owner could truncate it, which kills the processes that have it mapped
                 raise PermissionError(f"{path} belongs to user {status.st_uid}: both sides must run as the same user")
             if status.st_size < SHM_SIZE:
                 if not create:
@@ -79,7 +79,7 @@ def increment(shm: Any, pid: int) -> int:
     """Holds it; returns how many do."""
     count, changed, _ = read_state(shm)
     if count and time.monotonic_ns() - changed > STALE_NS:
-        count = 0  # whoever it was is dead
+        count = 0  # its holders are dead
     return _change(shm, count + 1, pid)
 
 

@@ -97,7 +97,7 @@ class CUDAGraphsMixin:
         """Launches from now on copy this; of memory of the same kind and device. How the node was captured says which call of the
         driver's it came of, and only what that named may be named again: so the node is asked first."""
         if int(kind) not in _KINDS:
-            raise ValueError(f"{kind} is no kind of copy: 0 to 3 are")
+            raise ValueError(f"{kind} is not a kind of copy: it must be 0 to 3")
         copy = _Copy()
         self._call("cuGraphMemcpyNodeGetParams", c_void_p(address_of(node)), byref(copy))
         _point(copy.source, address_of(src), count)

@@ -49,7 +49,7 @@ logger = logging.getLogger("cuda_link.cuda_ipc_exporter")
 
 class CUDAIPCExporter:
     """Writes a channel: initialize(), then export_frame() for each frame. cuda-link 1.1 waits for each copy. This one does so, too,
-    unless record_source_sync() names the stream: what that is given next comes behind the copy, so that the memory may be written
+    unless record_source_sync() names the stream: what is queued on it next runs after the copy, so that the memory may be written
     again just the same. CUDALINK_EXPORT_SYNC=1 waits for each, CUDALINK_EXPORT_SYNC=0 for none."""
 
     def __init__(self, shm_name: str, height: int, width: int, channels: int = 4, dtype: str = "uint8", num_slots: int = 2,
@@ -71,7 +71,7 @@ class CUDAIPCExporter:
         try:
             self._exporter._open()
         except (RuntimeError, OSError, ValueError) as error:
-            logger.error("channel '%s' does not open: %s", self.shm_name, error)
+            logger.error("channel '%s' cannot be opened: %s", self.shm_name, error)
             return False
         return True
 

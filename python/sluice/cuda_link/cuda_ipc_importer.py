@@ -73,7 +73,7 @@ class CUDAIPCImporter:
         try:
             self._importer = Importer.open(spec, policy=policy)
         except (RuntimeError, OSError, ValueError) as error:
-            logger.error("channel '%s' does not open: %s", self.shm_name, error)
+            logger.error("channel '%s' cannot be opened: %s", self.shm_name, error)
             return False
         if self._nvml is not None:
             self._importer.attach_nvml_observer(self._nvml)

@@ -61,10 +61,10 @@ def _driver() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
-        raise CudaIpcError(f"there is no CUDA driver here: {error}") from None
+        raise CudaIpcError(f"no CUDA driver found: {error}") from None
     code = library.cuInit(0)
     if code:
-        raise CudaIpcError(f"CUDA's driver does not start: error {code}", code=code)
+        raise CudaIpcError(f"the CUDA driver cannot be initialized: error {code}", code=code)
     _loaded.append(library)
     return library
 
@@ -147,7 +147,7 @@ class CUDARuntimeAPI(CUDAGraphsMixin):
         """Raises if the context is lost."""
         code = self.peek_at_last_error()
         if code and os.environ.get("CUDALINK_STICKY_ERROR_CHECK", "1") == "1":
-            raise CudaIpcError(f"after {context}: error {code} of the CUDA context: start the process again", code=code)
+            raise CudaIpcError(f"after {context}: error {code} of the CUDA context: restart the process", code=code)
 
     def get_device(self) -> int:
         return self.device
@@ -155,7 +155,7 @@ class CUDARuntimeAPI(CUDAGraphsMixin):
     def set_device(self, device: int) -> int:
         """Each object is of one device, which its calls are for, whichever is current. What it gives is for restore_context()."""
         if device != self.device:
-            raise CudaIpcError(f"this is device {self.device}'s: get_cuda_runtime({device}) is for that")
+            raise CudaIpcError(f"this is the runtime of device {self.device}: use get_cuda_runtime({device})")
         return 0
 
     def restore_context(self, token: int) -> None:
@@ -259,7 +259,7 @@ class CUDARuntimeAPI(CUDAGraphsMixin):
         return c_void_p(address_of(stream))
 
     def _enter(self, stream: Any) -> None:
-        """Work on a stream that captures would become a part of the graph, which whoever captures may not mean."""
+        """Work on a capturing stream would become part of the graph, which the program may not intend."""
         status = c_int()
         self._call("cuStreamIsCapturing", self._native(stream), byref(status))
         if status.value and address_of(stream) not in self._captured:

@@ -160,13 +160,13 @@ class Exporter(_sluice._LinkExporter):
     def _unordered(self) -> None:
         """Exports a frame whose producing stream is not known."""
         if self._policy.require_source_sync:
-            raise ValueError(f"channel '{self._name}': give GpuFrame(producer_stream=...), or call record_source_sync() first: "
+            raise ValueError(f"channel '{self._name}': pass GpuFrame(producer_stream=...), or call record_source_sync() first: "
                              "the policy has require_source_sync")
         if not self._warned:
             self._warned = True
             self._tell_usual()
-            logger.warning("channel '%s': frames name no stream: they are copied on the current one of PyTorch, or CuPy, and "
-                           "where neither has any, at once", self._name)
+            logger.warning("channel '%s': frames have no stream: they are copied on PyTorch's or CuPy's current one, or "
+                           "at once if there is none", self._name)
 
     def _profile(self, seconds: float) -> None:
         self._total += seconds

@@ -144,7 +144,7 @@ class _Results:
     def compare(self, shape: tuple[int, ...], dtype: str) -> None:
         spec = self.spec
         if (spec.shape is not None and tuple(spec.shape) != shape) or (spec.dtype is not None and spec.dtype != dtype):
-            logger.warning("channel '%s' has frames of %s %s, not of %s %s as the program says: it gets what there is",
+            logger.warning("channel '%s' has frames of %s %s, not %s %s as the program expects: it gets them as they are",
                            spec.shm_name, shape, dtype, spec.shape, spec.dtype)
 
 
@@ -202,7 +202,7 @@ class Importer(_sluice._LinkImporter):
         self._usually(self._link)
         if self._native:
             logger.info("channel '%s': frames are %s", self._name, "mapped, and may be written" if self._mapping == "writable"
-                        else "copied, as its writer lets nobody write to them")
+                        else "copied, as its writer does not allow writes")
 
     def _open_reader(self, timeout_ns: int, spin_ns: int) -> tuple[Reader, int]:
         """A reader, and how many frames it may hold: fewer where the channel has few slots."""
@@ -226,7 +226,7 @@ class Importer(_sluice._LinkImporter):
             return False
         if not self._waits:
             self._waits = True
-            logger.error("waiting for a producer of channel '%s'; now %s", self._name, error)
+            logger.error("waiting for a producer of channel '%s': %s", self._name, error)
         return True
 
     def _copy_instead(self, error: _sluice.Error) -> bool:
@@ -259,10 +259,10 @@ class Importer(_sluice._LinkImporter):
     def _other(self, code: int) -> ImportResult[Any]:
         if code == _RENEWED:
             self._results.told = self._waits = False
-            logger.info("channel '%s': its producer has started anew, or changed its format", self._name)
+            logger.info("channel '%s': its producer has restarted, or changed the format", self._name)
             return _RECONNECTING
         if code == _LOST:
-            logger.error("channel '%s': the producer's GPU did not finish a frame within %g ms: look at the producer",
+            logger.error("channel '%s': the producer's GPU did not finish a frame within %g ms: check the producer",
                          self._name, self._spec.timeout_ms)
             return _TIMEOUT
         if code in (_CLOSED, _NO_WRITER):
@@ -270,7 +270,7 @@ class Importer(_sluice._LinkImporter):
         return _RECONNECTING if code == _ENDED else _NO_FRAME
 
     def _alone(self, code: int) -> ImportResult[Any]:
-        """There is no producer: it has closed the channel, or is not there."""
+        """There is no producer: it has closed the channel, or has not opened it."""
         self._results.told = False
         if not self._policy.reconnect_enabled:
             if code == _NO_WRITER and self._info().get("state") in _BEGINS:
@@ -278,7 +278,7 @@ class Importer(_sluice._LinkImporter):
             self.close()
             return _SHUTDOWN
         if code == _CLOSED:
-            logger.info("channel '%s': its producer has shut it", self._name)
+            logger.info("channel '%s': its producer has closed it", self._name)
             return _SHUTDOWN
         if not self._waits:
             self._waits = True

@@ -51,7 +51,7 @@ class DtypeCodec:
 
     @staticmethod
     def decode(kind: int, bits: int, flags: int) -> str:
-        """The name. What the wire does not know is a ValueError; cuda-link takes it for float32."""
+        """The name. A ValueError if the wire does not know it, where cuda-link returns float32."""
         try:
             return _NAMES[kind, bits, flags & FLAGS_BFLOAT16]
         except KeyError:
@@ -170,7 +170,7 @@ def read_write_idx(buf: _Bytes) -> int:
 
 
 def bump_version(buf: _Bytes) -> int:
-    """Adds one; returns what it is then."""
+    """Adds one; returns the new value."""
     version = read_version(buf) + 1
     _U64.pack_into(buf, VERSION_OFFSET, version)
     return version
