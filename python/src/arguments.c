@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What callers pass, as the library wants it.
+ * Arguments of calls, and objects that are kept once they are found.
  */
 #include <math.h>
 

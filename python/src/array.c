@@ -19,7 +19,7 @@ static void derive(struct array *array)
         array->shape[d] = (Py_ssize_t)a->shape[d];
         array->strides[d] = (Py_ssize_t)a->strides[d];
     }
-    if (a->dtype.lanes > 1) { /* a vector is one more dimension to those who have no vectors */
+    if (a->dtype.lanes > 1) { /* consumers without vectors see one more dimension */
         array->shape[array->ndim] = a->dtype.lanes;
         array->strides[array->ndim++] = array->itemsize;
     }
@@ -329,17 +329,4 @@ static PyType_Slot slots[] = {
     { 0, NULL },
 };
 
-static PyType_Spec spec = {
-    .name = "sluice.Array",
-    .basicsize = sizeof(struct array),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
-
-int array_type_init(PyObject *module, struct state *state)
-{
-    state->array = add_type(module, &spec);
-    state->read_only = PyUnicode_FromString(
-        "the frame belongs to a reader and is read-only (open the reader with writable=True if the writer allows it)");
-    return state->array && state->read_only ? 0 : -1;
-}
+TYPE_SPEC(array, "sluice.Array", struct array, Py_TPFLAGS_DISALLOW_INSTANTIATION, slots);

@@ -63,8 +63,8 @@ PyObject *dtype_numpy(struct state *state, struct sluice_dtype dtype);
 
 struct dl_versioned;
 
-/* An array of a frame, for a framework whose stream was told already (export.h). It keeps the lease, or
- * takes over `pin` if there is one and it does not fail. */
+/* An array of a frame, for a framework whose stream is recorded already (export.h). It keeps the lease, or takes over `pin` if
+ * there is one and it does not fail. */
 struct dl_versioned *dlpack_versioned(struct lease *lease, const struct sluice_array *a,
                                       sluice_pin **pin);
 PyObject *dlpack_capsule(struct lease *lease, const struct sluice_array *a, bool versioned,

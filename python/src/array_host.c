@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How the CPU takes an array: buffer protocol, NumPy.
+ * Arrays on the CPU: buffer protocol, NumPy.
  */
 #include "array.h"
 
@@ -80,8 +80,7 @@ static int check_pixel_format(const struct array *array, PyObject *pixel_format)
     return -1;
 }
 
-/* ndarray(shape, dtype, buffer) keeps `self` as its base: the lease lives as long as any view of
- * it. */
+/* ndarray(shape, dtype, buffer) keeps `self` as its base: the lease lasts as long as any view of it. */
 static PyObject *make_ndarray(struct array *array, PyObject *dtype)
 {
     PyObject *shape = array_shape(array), *made = NULL, *args = shape ? PyTuple_New(3) : NULL;
@@ -110,7 +109,7 @@ PyObject *array_numpy(PyObject *self, PyObject *pixel_format)
         return fetch_array(array);
     if (array->contiguous)
         return make_ndarray(array, dtype);
-    /* Padded rows: through the buffer protocol, whose strides NumPy takes as they are. */
+    /* padded rows: NumPy reads their strides from the buffer protocol */
     PyObject *numpy = import_framework(array->state, "numpy", "numpy");
     PyObject *made = numpy ? PyObject_CallMethod(numpy, "asarray", "O", self) : NULL;
     Py_XDECREF(numpy);
@@ -128,7 +127,7 @@ PyObject *array_interface(PyObject *self)
     }
     if (array_check(array) < 0)
         return NULL;
-    if (!array->format) { /* as if it had none: NumPy then asks __array__(), which has ml_dtypes */
+    if (!array->format) { /* without the attribute NumPy calls __array__(), which has ml_dtypes */
         PyErr_SetString(PyExc_AttributeError, "__array_interface__ does not have this data type: use numpy() or "
                                               "DLPack");
         return NULL;
@@ -166,7 +165,7 @@ PyObject *array_copy(PyObject *self)
     return made;
 }
 
-/* Without it NumPy would take an array that the CPU cannot access for an object of no dimensions. */
+/* __array__(): without it NumPy would make an object array of no dimensions of an array that the CPU cannot access. */
 PyObject *array_for_numpy(PyObject *self, PyObject *args, PyObject *keywords)
 {
     struct array *array = (struct array *)self;

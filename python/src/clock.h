@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting in slices, so that Ctrl-C, other threads and close() are seen in between.
+ * Waiting in slices, so that Ctrl-C, other threads and close() are noticed in between.
  */
 #ifndef SLUICE_PYTHON_CLOCK_H
 #define SLUICE_PYTHON_CLOCK_H
@@ -36,8 +36,8 @@ static inline struct patience patience_new(int64_t timeout_ns)
     };
 }
 
-/* After a wait that gave nothing: 1 to wait again, 0 when the time is over, -1 with an exception.
- * Threads that queue for the channel have their turn. */
+/* After a wait without result: 1 to wait again, 0 after the time-out, -1 with an exception. Threads that queue for the channel
+ * get their turn. */
 static inline int patience_next(struct patience *patience, struct channel *channel)
 {
     int64_t left =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * frame.copy_to(): into memory that the program has.
+ * frame.copy_to(): copies into memory of the program.
  */
 #include <string.h>
 
@@ -15,11 +15,11 @@ struct targets {
     struct lease *lease;
     struct user user;
     PyObject *given;     /* the argument `stream` */
-    struct source frame; /* what is copied from, as far as a copy has to come behind it */
+    struct source frame; /* the frame as a source: for the order of streams only */
     struct source sources[SLUICE_MAX_ARRAYS];
     struct sluice_array arrays[SLUICE_MAX_ARRAYS];
     uint32_t count;
-    /* Those that their frameworks copy, each from an array of the frame, which they take as they take any. */
+    /* Targets that their frameworks copy into, each from an array of the frame. */
     struct odd {
         struct source source;
         PyObject *from;
@@ -74,7 +74,7 @@ static int add(struct targets *to, PyObject *name, PyObject *object)
     if (source->read_only || (source->framework == FRAMEWORK_JAX && source->ordinal >= 0)) {
         refuse(source, object);
     } else if (array_find(to->state, to->lease, name, &of) == 0) {
-        to->frame.array = of; /* of all arrays of a frame the same is true */
+        to->frame.array = of; /* one stands for all arrays of the frame */
         if (source->odd)
             return add_odd(to, source, &of);
         to->arrays[to->count] = source->array;
@@ -106,7 +106,7 @@ static int add_items(struct targets *to, PyObject *mapping)
 
 /* ---- copying ---- */
 
-/* Behind what writes to the frame, and to the targets. */
+/* Orders the copy behind what writes to the frame, and to the targets. */
 static int before(struct targets *to, const struct stream_choice *choice)
 {
     if (!choice->stream)
@@ -117,7 +117,7 @@ static int before(struct targets *to, const struct stream_choice *choice)
     return choice_wait_for_sources(to->state, choice, to->sources, to->count);
 }
 
-/* It may yet be written to: left behind, unless it is of a frame, which ends behind the copy. */
+/* The copy may still write to it: its memory is leaked, unless it is a frame's, which ends behind the copy. */
 static void leave_behind(struct source *source)
 {
     if (source->lease)
@@ -155,7 +155,7 @@ static int copy(struct targets *to, const struct stream_choice *choice)
     return r == 0 ? 0 : -1;
 }
 
-/* All in one go, if any. */
+/* Copies all of the library's targets in one call. */
 static int copy_own(struct targets *to)
 {
     struct stream_choice choice = { .stream = NULL };
@@ -163,7 +163,7 @@ static int copy_own(struct targets *to)
                            : choice_make(to->state, to->given, &to->user, to->lease, to->sources,
                                            to->count, &choice);
 
-    if (r == 0 && choice.on_gpu && !choice.stream && !to->frame.array.read_only) { /* behind what may still write to it */
+    if (r == 0 && choice.on_gpu && !choice.stream && !to->frame.array.read_only) { /* waits for what may still write to the frame */
         choice.stream = copy_stream(to->state, to->user.channel, to->user.device);
         r = choice.stream ? 0 : -1;
     }
@@ -184,7 +184,7 @@ static int copy_odd(struct targets *to, const struct odd *odd)
     return done ? 0 : -1;
 }
 
-/* Those of frameworks last, which were looked at: all others are copied, or none. */
+/* Those of frameworks are checked first and copied last: the library copies all of its own, or none. */
 static int copy_all(struct targets *to, PyObject *target, PyObject *name)
 {
     bool several = is_mapping(target);

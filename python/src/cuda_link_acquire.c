@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice.cuda_link's reader takes frames.
+ * Readers of sluice.cuda_link acquire frames.
  */
 #include <string.h>
 
@@ -45,7 +45,7 @@ struct stream *link_stream(struct state *state, PyObject *given, const char *dev
     return link_native(given, &native) < 0 ? NULL : stream_of_native(state, native, device);
 }
 
-/* The device on which frames are used, as far as it is known; NULL if not, and for host. */
+/* The GPU on which frames are used; NULL for host, or if it is not known yet. */
 static const char *gpu_of(struct channel *channel, char *name)
 {
     if (channel->session)
@@ -55,7 +55,7 @@ static const char *gpu_of(struct channel *channel, char *name)
     return name;
 }
 
-/* The stream that is to wait for the frame, in the lease; none where the CPU is to. */
+/* Puts the stream that waits for the frame into the lease; none if the CPU waits. */
 static int name_stream(struct link *link, struct channel *channel, struct lease *lease,
                        enum framework framework, PyObject *given)
 {
@@ -75,7 +75,7 @@ static int name_stream(struct link *link, struct channel *channel, struct lease 
     return stream ? lease_use_named(lease, stream) : -1;
 }
 
-/* A frame that was taken for one stream is to be used by another, or by the CPU. */
+/* A frame that was acquired for one stream will be used by another, or by the CPU. */
 static int wait_elsewhere(struct link *link, struct channel *channel, struct lease *lease,
                           enum framework framework, PyObject *given)
 {
@@ -100,7 +100,7 @@ static int wait_elsewhere(struct link *link, struct channel *channel, struct lea
 
 /* ---- taking ---- */
 
-/* Is there a frame that was published, and is not finished? */
+/* Is there a frame that was published and is not finished? */
 static bool is_coming(struct channel *channel)
 {
     struct sluice_reader_stats stats = { .size = sizeof stats };
@@ -131,7 +131,7 @@ static int acquire(struct link *link, struct channel *channel, struct lease *lea
 {
     int r = reader_acquire(link->reader, channel, lease, 0);
 
-    if (r == SLUICE_E_LIMIT && link->held && !PyErr_Occurred()) { /* so few slots that one is all */
+    if (r == SLUICE_E_LIMIT && link->held && !PyErr_Occurred()) { /* the channel has too few slots for two */
         (void)lease_drop(link->held);
         link->held = NULL;
         r = reader_acquire(link->reader, channel, lease, 0);
@@ -150,7 +150,7 @@ static int acquire(struct link *link, struct channel *channel, struct lease *lea
     return r;
 }
 
-/* Whether it is the first of another session, or of another format. */
+/* Is it the first frame of another session or format? */
 static bool is_news(struct link *link, const struct lease *lease)
 {
     bool other = link->session != lease->frame.session ||
@@ -172,7 +172,7 @@ static int settle(struct link *link, int r)
         return LINK_RAISED;
     if (r == SLUICE_CLOSED || r == SLUICE_NO_WRITER) {
         bool first = !link->told && link->session;
-        if (first) { /* its writer waits for no reader before it frees the memory */
+        if (first) { /* the writer frees the memory without waiting for readers */
             link_forget(link);
             link_hold(link, NULL);
         }
@@ -200,7 +200,7 @@ int link_take(struct link *link, struct channel *channel, enum framework framewo
         return LINK_RAISED;
     if (name_stream(link, channel, lease, framework, given) == 0)
         r = acquire(link, channel, lease);
-    if (r == SLUICE_E_CAPTURING && !given && lease->used_count) { /* it named none: then the CPU waits */
+    if (r == SLUICE_E_CAPTURING && !given && lease->used_count) { /* the program named no stream: the CPU waits */
         lease_drop_streams(lease);
         lease->named = false;
         r = acquire(link, channel, lease);
@@ -256,8 +256,8 @@ static PyObject *result_of(struct link *link, PyObject *view, struct shown *show
     return result;
 }
 
-/* Does nobody have to be told that the framework's current stream uses the frame? Where nothing is held until that has
- * done with it, and nothing is to be waited for. */
+/* Need the framework's current stream not be recorded? On cuda-link's channels a frame is not held until streams have finished
+ * with it, and one that is ready needs no wait. */
 static bool is_free(const struct link *link, const struct lease *lease)
 {
     return link->foreign && !(lease->frame.flags & SLUICE_FRAME_AHEAD);
@@ -320,7 +320,7 @@ PyObject *link_show(struct link *link, enum framework framework, PyObject *given
 
 /* ---- waiting for one ---- */
 
-/* Sleeps in slices, without a writer that could ring. */
+/* Sleeps in slices, while no writer could wake the reader. */
 static int nap(struct channel *channel, int64_t timeout_ns)
 {
     struct patience patience = patience_new(timeout_ns);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What Exporter, Importer and GpuFrame of sluice.cuda_link are made on: the calls that programs make for each frame, as far as
- * nothing is unusual. After a pause between two frames nothing of a program is in the caches, and what Python does for a frame
- * is most of what must be fetched; so of a usual frame Python does nothing. What is unusual the methods of the classes in Python
- * are called for: _export, _skipped and _failed of the one, _other and _failed of the other.
+ * The bases of sluice.cuda_link's Exporter, Importer and GpuFrame: the calls that programs make for each frame, on the usual
+ * path. After a pause between two frames a program's code and data have left the caches, and Python's part is the largest to
+ * fetch again; so the usual path runs no Python code. For the rest it calls methods of the Python classes: _export, _skipped and
+ * _failed of an exporter, _other and _failed of an importer.
  */
 #include "cuda_link.h"
 
@@ -19,8 +19,7 @@ static void free_object(PyObject *self)
     Py_DECREF(type);
 }
 
-/* The exception of this kind that a call has raised, as an object, and nothing is raised any more. NULL: it is another one, and
- * is still. */
+/* Catches an exception of this kind: returns it, and clears the error. NULL: it is of another kind, and stays raised. */
 static PyObject *taken(PyObject *wanted)
 {
     PyObject *kind, *value, *traceback;
@@ -36,7 +35,7 @@ static PyObject *taken(PyObject *wanted)
     return value;
 }
 
-/* The single argument of a call. Borrowed; NULL with an exception if it is missing and `must` be there. */
+/* The only argument of a call. Borrowed; NULL with an exception if it is missing and required (`must`). */
 static PyObject *only(const char *function, const char *name, PyObject *const *args, Py_ssize_t count, PyObject *keywords, bool must)
 {
     const char *const names[] = { name, NULL };
@@ -57,7 +56,7 @@ struct frame {
     PyObject_HEAD PyObject *ptr, *size, *stream;
 };
 
-/* What it is given is for its init, or a subclass's. */
+/* The arguments are for __init__, its own or a subclass's. */
 static PyObject *frame_new(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(keywords))
 {
     return PyType_GenericAlloc(type, 0);
@@ -70,7 +69,7 @@ static int frame_init(PyObject *self, PyObject *args, PyObject *keywords)
     PyObject *ptr, *size, *stream = Py_None, *before[3] = { frame->ptr, frame->size, frame->stream };
     Py_ssize_t count = PyTuple_Size(args);
 
-    if (!keywords && (count == 2 || count == 3)) { /* what the other way does, too, only longer */
+    if (!keywords && (count == 2 || count == 3)) { /* the fast path of the usual call */
         ptr = PyTuple_GetItem(args, 0);
         size = PyTuple_GetItem(args, 1);
         stream = count == 3 ? PyTuple_GetItem(args, 2) : stream;
@@ -95,7 +94,7 @@ static void frame_dealloc(PyObject *self)
     free_object(self);
 }
 
-static PyMemberDef frame_members[] = { /* the class in Python is frozen */
+static PyMemberDef frame_members[] = { /* the Python class is frozen */
     { "ptr", T_OBJECT_EX, offsetof(struct frame, ptr), 0, NULL },
     { "size", T_OBJECT_EX, offsetof(struct frame, size), 0, NULL },
     { "producer_stream", T_OBJECT_EX, offsetof(struct frame, stream), 0, NULL },
@@ -111,20 +110,15 @@ static PyType_Slot frame_slots[] = {
     { 0, NULL },
 };
 
-static PyType_Spec frame_spec = {
-    .name = "sluice._sluice._LinkFrame",
-    .basicsize = sizeof(struct frame),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = frame_slots,
-};
+TYPE_SPEC(link_frame, "sluice._sluice._LinkFrame", struct frame, Py_TPFLAGS_BASETYPE, frame_slots);
 
 /* ---- an exporter ---- */
 
 struct exporter {
-    PyObject_HEAD struct link_writer *link; /* NULL: each frame is unusual */
-    PyObject *outcome;                      /* of a frame that was published */
+    PyObject_HEAD struct link_writer *link; /* NULL: Python handles each frame */
+    PyObject *outcome;                      /* the result for a published frame */
     size_t bytes;                           /* of a frame */
-    bool unnamed;                           /* frames that name no stream are usual */
+    bool unnamed;                           /* frames without a stream are usual */
     unsigned long long published;           /* by this call */
 };
 
@@ -135,14 +129,14 @@ static bool usual(const struct exporter *exporter, PyObject *object, uintptr_t *
     if (!PyObject_TypeCheck(object, exporter->link->writer->state->link_frame) || !frame->ptr || !frame->size || !frame->stream ||
         (frame->stream == Py_None && !exporter->unnamed))
         return false;
-    *address = PyLong_AsSize_t(frame->ptr); /* raises for what is no int */
+    *address = PyLong_AsSize_t(frame->ptr); /* raises for anything but an int */
     if (*address != (size_t)-1 && PyLong_AsSize_t(frame->size) == exporter->bytes)
         return true;
     PyErr_Clear();
     return false;
 }
 
-/* Of what is not there any more, or of what a library said. */
+/* The library's error, as the Python class reports it. */
 static PyObject *failed(PyObject *self, const struct state *state)
 {
     PyObject *error = taken(state->error), *said;
@@ -243,20 +237,15 @@ static PyType_Slot exporter_slots[] = {
     { 0, NULL },
 };
 
-static PyType_Spec exporter_spec = {
-    .name = "sluice._sluice._LinkExporter",
-    .basicsize = sizeof(struct exporter),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = exporter_slots,
-};
+TYPE_SPEC(link_exporter, "sluice._sluice._LinkExporter", struct exporter, Py_TPFLAGS_BASETYPE, exporter_slots);
 
 /* ---- an importer ---- */
 
 struct importer {
-    PyObject_HEAD struct link *link; /* NULL: it is closed, or not open yet */
+    PyObject_HEAD struct link *link; /* NULL: closed, or not open yet */
 };
 
-/* What a call for a frame has found: a result, or a number. */
+/* Returns a result as it is; a number or an error goes to the Python class. */
 static PyObject *found(struct importer *importer, const struct link *link, PyObject *result, const char *framework,
                        PyObject *stream)
 {
@@ -269,7 +258,7 @@ static PyObject *found(struct importer *importer, const struct link *link, PyObj
         Py_DECREF(result);
         return said;
     }
-    if (!link) /* it says so itself */
+    if (!link) /* Python knows why */
         return PyObject_CallMethod(self, "_failed", "OsO", Py_None, framework, stream ? stream : Py_None);
     if (!(error = taken(PyExc_Exception)))
         return NULL;
@@ -368,31 +357,4 @@ static PyType_Slot importer_slots[] = {
     { 0, NULL },
 };
 
-static PyType_Spec importer_spec = {
-    .name = "sluice._sluice._LinkImporter",
-    .basicsize = sizeof(struct importer),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = importer_slots,
-};
-
-/* ---- for the module ---- */
-
-static int add(PyObject *module, PyType_Spec *spec, PyTypeObject **kept)
-{
-    PyTypeObject *type = add_type(module, spec);
-
-    if (type && kept)
-        *kept = type;
-    else
-        Py_XDECREF((PyObject *)type);
-    return type ? 0 : -1;
-}
-
-int link_call_types_init(PyObject *module, struct state *state)
-{
-    int r = add(module, &frame_spec, &state->link_frame);
-
-    if (r == 0)
-        r = add(module, &exporter_spec, NULL);
-    return r < 0 ? r : add(module, &importer_spec, NULL);
-}
+TYPE_SPEC(link_importer, "sluice._sluice._LinkImporter", struct importer, Py_TPFLAGS_BASETYPE, importer_slots);

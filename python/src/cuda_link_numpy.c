@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice.cuda_link's reader copies frames into host memory: into one piece of pinned memory, which
- * the next call writes again; or into two in turn, and gives the one that was filled while the
- * program worked on the other.
+ * Readers of sluice.cuda_link copy frames into host memory: into one buffer of pinned memory, which the next call overwrites;
+ * or, pipelined, into two in turn, and return the one that was filled while the program worked on the other.
  */
 #include <string.h>
 
@@ -11,7 +10,7 @@
 #include "pinned.h"
 
 #define PATIENCE (10 * SLUICE_S)
-#define TRIES    4 /* for a frame that its writer does not write again while it is copied */
+#define TRIES    4 /* to copy a frame before its writer overwrites it */
 
 /* ---- memory ---- */
 
@@ -30,7 +29,7 @@ void link_forget_landings(struct link *link)
         int r = 0;
         if (landing->lease)
             wait_for(landing, &r);
-        if (copy_may_go_on(r)) /* it may yet be written to: left behind */
+        if (copy_may_go_on(r)) /* the copy may still write to it: leaked */
             Py_XINCREF(landing->result);
         (void)lease_drop(landing->lease);
         Py_XDECREF(landing->result);
@@ -38,7 +37,7 @@ void link_forget_landings(struct link *link)
     }
 }
 
-/* Memory that keeps itself: pinned, or, where the program allows that, any. */
+/* An object that owns memory: pinned, or pageable if the program allows that. */
 static PyObject *memory_for(struct link *link, const char *device, uint64_t bytes, void **memory)
 {
     struct state *state = link->reader->state;
@@ -100,7 +99,7 @@ static bool fits(const struct landing *landing, const struct sluice_array *a)
            memcmp(landing->to.shape, a->shape, (size_t)a->ndim * sizeof a->shape[0]) == 0;
 }
 
-/* The place that the frame goes to. NULL with an exception. */
+/* The buffer for the frame. NULL with an exception. */
 static struct landing *landing_for(struct link *link, struct lease *lease)
 {
     struct landing *landing = &link->landings[link->pipelined ? !link->landing : 0];
@@ -128,7 +127,7 @@ static int copy_now(struct channel *channel, struct lease *lease, struct landing
                                                    SLUICE_ON_CPU, NULL);
     if (r == 0)
         r = sluice_reader_check(channel->reader, &lease->frame);
-    Py_END_ALLOW_THREADS if (r == SLUICE_TIMEOUT) landing->result = NULL; /* it may yet be written to: left behind */
+    Py_END_ALLOW_THREADS if (r == SLUICE_TIMEOUT) landing->result = NULL; /* the copy may still write to it: leaked */
     return r;
 }
 
@@ -157,7 +156,7 @@ static PyObject *give(struct link *link, struct channel *channel)
     }
     if (r == 0)
         return Py_NewRef(landing->result);
-    if (torn || r == SLUICE_TIMEOUT) /* torn: its writer is faster than any copy */
+    if (torn || r == SLUICE_TIMEOUT) /* torn: the writer is faster than each copy */
         return Py_NewRef(link->none);
     return r == LINK_RAISED ? NULL : PyLong_FromLong(r);
 }
@@ -196,8 +195,8 @@ static int queue(struct link *link, struct channel *channel, struct lease *lease
     return r;
 }
 
-/* The copy queued by the call before. Its writer may have come round to the slot again since; whether that was while it
- * was copied the mark behind it tells. A new reference; none is no frame. */
+/* Finishes the copy that the previous call queued. The writer may have reused the slot since; the mark behind the copy tells
+ * whether it did so during the copy. A new reference; link->none if the frame was torn. */
 static PyObject *finish(struct link *link, struct channel *channel, struct landing *landing)
 {
     int r = 0;
@@ -227,11 +226,11 @@ static PyObject *give_pipelined(struct link *link, struct channel *channel)
         return r == LINK_RAISED      ? NULL
                : r == SLUICE_TIMEOUT ? Py_NewRef(link->none)
                                      : PyLong_FromLong(r);
-    landing = landing_for(link, lease); /* which may forget the other */
+    landing = landing_for(link, lease); /* may drop both buffers */
     before = &link->landings[link->landing];
     result = !landing        ? NULL
              : before->lease ? finish(link, channel, before)
-                             : Py_NewRef(link->none); /* nothing was under way */
+                             : Py_NewRef(link->none); /* no copy was queued */
     if (!result || queue(link, channel, lease, landing) < 0) {
         (void)lease_drop(lease);
         Py_XDECREF(result);

@@ -26,7 +26,7 @@ void link_forget(struct link *link)
         views_clear(link->reader->channel);
 }
 
-/* What a call that is under way has, that call ends. */
+/* Not while a call runs: that call releases what it holds. */
 static void let_go(struct link *link)
 {
     link_forget(link);
@@ -133,17 +133,4 @@ static PyType_Slot slots[] = {
     { 0, NULL },
 };
 
-static PyType_Spec spec = {
-    .name = "sluice._sluice._LinkReader",
-    .basicsize = sizeof(struct link),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
-
-int link_types_init(PyObject *module, struct state *state)
-{
-    state->link_reader = add_type(module, &spec);
-    if (!state->link_reader || link_writer_type_init(module, state) < 0)
-        return -1;
-    return link_call_types_init(module, state);
-}
+TYPE_SPEC(link_reader, "sluice._sluice._LinkReader", struct link, 0, slots);

@@ -7,7 +7,7 @@
 
 #define PATIENCE (10 * SLUICE_S)
 
-/* close(): the streams that it keeps; the writer is its owner's to close. */
+/* close(): drops its streams. The owner closes the writer. */
 static PyObject *close_(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct link_writer *link = (struct link_writer *)self;
@@ -66,8 +66,8 @@ static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(key
 
 /* ---- on which stream ---- */
 
-/* Most programs name the default one, which never ends: it is looked for once. Others live as long as the call, whoever owns
- * them: nobody is asked. */
+/* Most programs name the default stream, which never ends: it is looked up once. Any other lives at least as long as the call,
+ * so its owner is not needed. */
 static struct stream *named_stream(struct link_writer *link, PyObject *given)
 {
     const char *device = link->writer->channel->device->name;
@@ -84,9 +84,8 @@ static struct stream *named_stream(struct link_writer *link, PyObject *given)
     return link->usual ? stream_keep(link->usual) : NULL;
 }
 
-/* The one that is named, else the one that the program marked, else that on which its framework works
- * now. What comes behind on it finds the copy made, so the memory may be written again. *out NULL:
- * none is known. -1 with an exception. */
+/* The named stream, else the marked one, else the framework's current one. Work queued on it later runs after the copy, so it may
+ * overwrite the memory. *out NULL: none is known. -1 with an exception. */
 static int stream_for(struct link_writer *link, PyObject *given, struct stream **out)
 {
     const struct opened *device = link->writer->channel->device;
@@ -103,8 +102,7 @@ static int stream_for(struct link_writer *link, PyObject *given, struct stream *
     return *out ? 0 : framework_current(link->writer->state, FRAMEWORK_CUPY, device->name, out);
 }
 
-/* Of a stream that nobody `named` it is not known whether the memory is written again behind it: whoever wants to be sure waits for
- * the copy. */
+/* Without a `named` stream the program may overwrite the memory on another one: with `settles` the call waits for the copy. */
 static int send_now(struct link_writer *link, struct stream *stream, bool named)
 {
     struct sluice_stream handle = stream ? stream_handle(stream) : SLUICE_ON_CPU;
@@ -120,7 +118,7 @@ static int send_now(struct link_writer *link, struct stream *stream, bool named)
     Py_END_ALLOW_THREADS return r;
 }
 
-/* Until one of the last frames is finished, of which one is left to readers: 0, SLUICE_NO_SLOT. Mostly it is. */
+/* Waits until the GPU has finished one of the last frames, so that readers have one. 0, or SLUICE_NO_SLOT. Mostly at once. */
 static int wait_for_gpu(struct link_writer *link)
 {
     int r = sluice_writer_wait(link->writer->channel->writer, 0);
@@ -225,15 +223,4 @@ static PyType_Slot slots[] = {
     { 0, NULL },
 };
 
-static PyType_Spec spec = {
-    .name = "sluice._sluice._LinkWriter",
-    .basicsize = sizeof(struct link_writer),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
-
-int link_writer_type_init(PyObject *module, struct state *state)
-{
-    state->link_writer = add_type(module, &spec);
-    return state->link_writer ? 0 : -1;
-}
+TYPE_SPEC(link_writer, "sluice._sluice._LinkWriter", struct link_writer, 0, slots);

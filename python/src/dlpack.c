@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * DLPack, outwards. A deleter may run on any thread, with or without the GIL: it drops a lease and
- * frees, no more.
+ * Exports to DLPack. A deleter may run on any thread, with or without the GIL: it only drops a lease and frees memory.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 
 /* ---- out ---- */
 
-/* What a capsule points to, in either version, and what it keeps. */
+/* What a capsule of either version points to, and what it keeps alive. */
 struct export
 {
     union {
@@ -185,7 +184,7 @@ static PyObject *copied_capsule(const struct state *state, const struct sluice_a
     return NULL;
 }
 
-/* Numbers that no long holds are beyond all that is compared with them. */
+/* Numbers beyond a long become its limits, which equal no valid value. */
 static int parse_pair(const char *what, PyObject *pair, long *first, long *second)
 {
     long *numbers[] = { first, second };
@@ -213,7 +212,7 @@ static int parse_major(PyObject *version, long *major)
     return version && version != Py_None ? parse_pair("max_version", version, major, &minor) : 0;
 }
 
-/* Where the consumer wants it: where it lies, or an error. */
+/* The consumer's device must be where the array lies. */
 static int check_device(const struct lease *lease, PyObject *device)
 {
     long type = DL_CPU, id = 0;
@@ -235,7 +234,7 @@ static int check_device(const struct lease *lease, PyObject *device)
     return -1;
 }
 
-/* The consumer's stream, as DLPack names it. */
+/* Orders the export on the consumer's stream, by DLPack's numbers. */
 static int take_for(struct array *array, PyObject *stream)
 {
     long long value = 1;

@@ -162,18 +162,7 @@ static PyType_Slot capsule_holder_slots[] = {
     { 0, NULL },
 };
 
-static PyType_Spec capsule_holder_spec = {
-    .name = "sluice._DLPackCapsule",
-    .basicsize = sizeof(struct capsule_holder),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = capsule_holder_slots,
-};
-
-int export_init(PyObject *module, struct state *state)
-{
-    state->capsule_holder = (PyTypeObject *)PyType_FromModuleAndSpec(module, &capsule_holder_spec, NULL);
-    return state->capsule_holder ? 0 : -1;
-}
+TYPE_SPEC(capsule_holder, "sluice._DLPackCapsule", struct capsule_holder, Py_TPFLAGS_DISALLOW_INSTANTIATION, capsule_holder_slots);
 
 /* A framework's from_dlpack(), kept. Borrowed. */
 static PyObject *from_dlpack(struct state *state, enum framework framework)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a GPU into pinned memory. A copy has a stream of its own: it reads a frame that is ready, so
- * it comes behind nothing, and beside the work that was queued on the frame.
+ * Copies from a GPU into pinned memory. They have a stream of their own: a frame that is ready needs no order, so the copy runs
+ * beside the work queued on the frame.
  */
 #include "fetch.h"
 
@@ -13,10 +13,10 @@
 #include "pinned.h"
 
 #define PATIENCE (10 * SLUICE_S)
-#define SOON     (20 * INT64_C(1000))  /* what a small copy may take of an event loop's time: */
-#define SMALL    (UINT64_C(256) << 10) /* less than handing it to a thread would */
+#define SOON     (20 * INT64_C(1000))  /* ns that a small copy may block an event loop: */
+#define SMALL    (UINT64_C(256) << 10) /* less than a thread would cost */
 
-/* One copy: what is fetched, and where in that the caller's array lies. */
+/* One copy: what is fetched, and where the caller's array lies in it. */
 struct copy {
     struct lease *lease;    /* until it is queued: the frame then ends behind it */
     struct sluice_array to; /* in pinned memory */
@@ -42,7 +42,7 @@ static void clear(struct copy *copy)
 
 /* ---- what goes where ---- */
 
-/* A plane is fetched with its whole image, and lies in the copy where it lies in the slot. */
+/* A plane is fetched with its whole image, at the same offset as in the slot. */
 static int plan_plane(struct copy *copy, const struct array *plane,
                       const struct sluice_array *whole)
 {
@@ -56,7 +56,7 @@ static int plan_plane(struct copy *copy, const struct array *plane,
     return copy->make[OFFSET] && copy->make[STRIDES] ? 0 : -1;
 }
 
-/* Everything else without gaps between rows. */
+/* All other arrays are copied without gaps between rows. */
 static int plan_whole(struct copy *copy, const struct array *array)
 {
     const struct sluice_array *a = &array->a;
@@ -116,7 +116,7 @@ bool copy_captured(struct lease *lease, const struct sluice_array *a)
     return is_written(lease, a) && lease_captures(lease) > 0;
 }
 
-/* With memory in hand: queues the copy. */
+/* Queues the copy, whose memory is allocated. */
 static int queue(struct state *state, struct copy *copy, const struct sluice_array *a)
 {
     struct channel *channel = copy->lease->channel;
@@ -157,7 +157,7 @@ static int wait(struct state *state, struct copy *copy)
     return -1;
 }
 
-/* The library knows how long copies take here, and so waits better than one can by a ticket. */
+/* Lets the library wait: it knows how long copies take, and waits better than a ticket can. */
 static int copy_now(struct state *state, struct copy *copy, const struct sluice_array *a)
 {
     struct channel *channel = copy->lease->channel;
@@ -167,7 +167,7 @@ static int copy_now(struct state *state, struct copy *copy, const struct sluice_
     copy->to.data = copy->pinned->memory;
     if (!a->read_only && !(stream = copy_stream(state, channel, copy->device)))
         return -1;
-    Py_BEGIN_ALLOW_THREADS if (stream) /* behind what may still write to it */
+    Py_BEGIN_ALLOW_THREADS if (stream) /* waits for what may still write to the frame */
         r = copy_behind(copy->lease, a, stream);
     if (r == 0)
         r = sluice_reader_fetch(channel->reader, &copy->lease->frame, &copy->to, 1,
@@ -176,11 +176,11 @@ static int copy_now(struct state *state, struct copy *copy, const struct sluice_
     if (r == 0)
         return 0;
     if (r == SLUICE_TIMEOUT)
-        copy->pinned = NULL; /* it may yet be written to: left behind */
+        copy->pinned = NULL; /* the copy may still write to it: leaked */
     return raise_copy(state, r);
 }
 
-/* The copy is done: the array, whose base gives the memory back. */
+/* Makes the array of a finished copy; its base returns the memory to the pool. */
 static PyObject *make_ndarray(struct state *state, struct copy *copy)
 {
     PyObject *args = PyTuple_New(copy->bytes ? copy->make[STRIDES] ? 5 : 3 : 2), *made = NULL;
@@ -228,14 +228,14 @@ static int start(struct fetch *fetch)
 
     fetch->queued = r == 0;
     Py_CLEAR(fetch->array);
-    if (r == 0 && fetch->copy.lease->channel->foreign) /* there nobody keeps the writer from a frame: settle() looks */
+    if (r == 0 && fetch->copy.lease->channel->foreign) /* its writer may overwrite the frame: settle() checks */
         return 0;
     (void)lease_drop(fetch->copy.lease);
     fetch->copy.lease = NULL;
     return r;
 }
 
-/* The copy is done: was the frame whole until then? */
+/* Was the frame whole until the copy finished? */
 static int settle(struct fetch *fetch)
 {
     struct lease *lease = fetch->copy.lease;
@@ -306,7 +306,7 @@ static PyObject *fetch_done(PyObject *self, void *Py_UNUSED(closure))
     return PyBool_FromLong(((struct fetch *)self)->done);
 }
 
-/* Nobody waited for it to the end: memory that is still written must not be given out again. */
+/* Has the copy ended, though nothing waited for it? Memory that is still written must not return to the pool. */
 static bool is_over(struct fetch *fetch)
 {
     int r;
@@ -322,7 +322,7 @@ static void fetch_dealloc(PyObject *self)
     struct fetch *fetch = (struct fetch *)self;
     PyTypeObject *type = Py_TYPE(self);
 
-    if (!is_over(fetch)) /* the GPU hangs: what it may write to stays */
+    if (!is_over(fetch)) /* the GPU hangs, and may still write to it: leaked */
         fetch->copy.pinned = NULL;
     Py_XDECREF(fetch->array);
     clear(&fetch->copy);
@@ -375,15 +375,4 @@ static PyType_Slot slots[] = {
     { 0, NULL },
 };
 
-static PyType_Spec spec = {
-    .name = "sluice._Fetch",
-    .basicsize = sizeof(struct fetch),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
-
-int fetch_type_init(PyObject *module, struct state *state)
-{
-    state->fetch = add_type(module, &spec);
-    return state->fetch ? 0 : -1;
-}
+TYPE_SPEC(fetch, "sluice._Fetch", struct fetch, Py_TPFLAGS_DISALLOW_INSTANTIATION, slots);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats between Python and the library: sluice/_formats.py converts what programs write to a sequence of tuples, and back: (name, dtype, shape) for a tensor, (name, pixel format, width,
- * height, (primaries, transfer, matrix, range), row order, alpha) for an image.
+ * Formats between Python and the library. sluice/_formats.py converts what programs write to a sequence of tuples, and back:
+ * (name, dtype, shape) for a tensor; (name, pixel format, width, height, (primaries, transfer, matrix, range), row order, alpha),
+ * and on the way back dtype and shape, for an image.
  */
 #include "source.h"
 

@@ -29,7 +29,7 @@ static PyObject *leave(PyObject *self, PyObject *const *args, Py_ssize_t count)
     if (frame_release((struct frame *)self) < 0) {
         if (count == 0 || args[0] == Py_None)
             return NULL;
-        PyErr_Clear(); /* what the body raised is what matters */
+        PyErr_Clear(); /* the exception of the body matters more */
     }
     Py_RETURN_FALSE;
 }
@@ -114,15 +114,4 @@ static PyType_Slot slots[] = {
     { 0, NULL },
 };
 
-static PyType_Spec spec = {
-    .name = "sluice.Frame",
-    .basicsize = sizeof(struct frame),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
-
-int frame_type_init(PyObject *module, struct state *state)
-{
-    state->frame = add_type(module, &spec);
-    return state->frame ? 0 : -1;
-}
+TYPE_SPEC(frame, "sluice.Frame", struct frame, Py_TPFLAGS_DISALLOW_INSTANTIATION, slots);

@@ -60,7 +60,7 @@ struct lease *frame_lease(struct frame *frame)
     return lease ? lease : said_to_have_ended(frame);
 }
 
-/* After release(), too, as long as an array has it. */
+/* Works after release() as well, as long as an array keeps the lease. */
 static struct lease *lease_in_use(struct frame *frame)
 {
     struct lease *lease;
@@ -71,7 +71,7 @@ static struct lease *lease_in_use(struct frame *frame)
     return lease ? lease : said_to_have_ended(frame);
 }
 
-/* A memoryview from which others were made cannot end: they keep the lease, as arrays do. */
+/* A memoryview with dependent views cannot be released: those keep the lease, as arrays do. */
 static void end_views(PyObject *views)
 {
     for (Py_ssize_t i = 0, n = PyList_Size(views); i < n; i++) {
@@ -120,7 +120,7 @@ int frame_release(struct frame *frame)
         UNGUARD()
     }
     r = lease_drop(lease);
-    if (r == 0 || r == SLUICE_E_CAPTURING || r == SLUICE_E_FORKED) /* put off; or the lease is the parent's */
+    if (r == 0 || r == SLUICE_E_CAPTURING || r == SLUICE_E_FORKED) /* deferred; or the lease is the parent process's */
         return 0;
     raise_result(frame->state, r);
     return -1;
@@ -138,7 +138,7 @@ static PyObject *get_array(PyObject *self, PyObject *which)
     return array;
 }
 
-/* An array by the argument `name`, made into something else. */
+/* Looks up an array by the argument `name`, and converts it. */
 static PyObject *through_array(const char *function, PyObject *self, PyObject *const *args,
                                Py_ssize_t count, PyObject *keywords, PyObject *(*make)(PyObject *))
 {
@@ -166,7 +166,7 @@ PyObject *frame_numpy(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     return made;
 }
 
-/* So that it ends with the frame. */
+/* Keeps a memoryview, to release it with the frame. */
 static int keep_view(struct frame *frame, PyObject *view)
 {
     PyObject *fresh = PyList_New(0), *views;
@@ -264,7 +264,7 @@ PyObject *frame_copy(PyObject *self, PyObject *const *args, Py_ssize_t count, Py
     return through_array("copy", self, args, count, keywords, array_copy);
 }
 
-/* PyTorch's come without an Array in between. */
+/* A tensor of PyTorch is made without an Array in between. */
 static PyObject *make_form(struct frame *frame, struct lease *lease, PyObject *name,
                            enum framework framework, bool copy)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the array frameworks of the process say about themselves.
+ * Array frameworks of the process: their types, exchange tables and current streams.
  */
 #include "framework.h"
 
@@ -38,7 +38,7 @@ static const struct dl_exchange *read_exchange(PyTypeObject *type)
     return table; /* it lives as long as the process */
 }
 
-/* Of a dotted name, if its modules are there and ready; NULL, without an exception, if not. */
+/* An attribute of a module that is imported already; NULL, without an exception, if it is not. */
 static PyObject *loaded(const char *module, const char *attribute)
 {
     PyObject *name = PyUnicode_FromString(module);
@@ -71,8 +71,7 @@ static bool is_known(struct state *state, PyTypeObject *type, struct known_type 
     return false;
 }
 
-/* Entries are filled in before they are counted, and stay. What comes when all are taken is looked
- * at each time. */
+/* Entries are filled in before they are counted, and stay. When all are in use, further types are classified each time. */
 static struct known_type know(struct state *state, PyTypeObject *type)
 {
     struct known_type known;
@@ -141,7 +140,7 @@ static int told(PyObject *number, uintptr_t *native)
     return 1;
 }
 
-/* Whether PyTorch has used a GPU: asking it sooner would start it there. What it was, it stays. */
+/* Has PyTorch used a GPU? Asking for its stream before would initialize it. Once true, it stays true. */
 static int torch_is_up(struct state *state)
 {
     PyObject *ask, *answer;
@@ -243,7 +242,7 @@ int framework_current(struct state *state, enum framework framework, const char 
         r = cupy_current(state, ordinal, &native, &owner);
     else
         r = framework_stream(state, framework, ordinal, &native);
-    if (r > 0) /* which may be CuPy's, though it is PyTorch that works on it */
+    if (r > 0) /* PyTorch may work on a stream of CuPy's */
         *out = owner ? stream_view(state, native, device, owner)
                      : stream_of_native(state, native, device);
     Py_XDECREF(owner);

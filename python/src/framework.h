@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the array frameworks of the process say about themselves. Nothing here imports one: a
- * framework that the program has not imported has no arrays and no streams.
+ * Array frameworks of the process: their types, exchange tables and current streams. Nothing here imports a framework: one that the
+ * program has not imported has no arrays and no streams.
  */
 #ifndef SLUICE_PYTHON_FRAMEWORK_H
 #define SLUICE_PYTHON_FRAMEWORK_H
@@ -10,11 +10,11 @@
 #include "stream.h"
 
 enum framework {
-    FRAMEWORK_NONE, /* no array that we know how to ask */
+    FRAMEWORK_NONE, /* not an array */
     FRAMEWORK_TORCH,
     FRAMEWORK_CUPY,
     FRAMEWORK_JAX,
-    FRAMEWORK_OTHER, /* its arrays speak DLPack or the CUDA array interface */
+    FRAMEWORK_OTHER, /* another with DLPack or the CUDA array interface */
 };
 
 /* By its type, which is remembered. */
@@ -23,13 +23,11 @@ enum framework framework_of(struct state *state, PyObject *object);
 /* Is it a torch.cuda.Stream itself, no subclass? Those live as long as the process. */
 bool framework_torch_stream(struct state *state, PyObject *object);
 
-/* The stream of the GPU `ordinal` on which a framework works on this thread now. 1: told; 0: none
- * to tell, as it is not there, has not used a GPU yet, or has no such thing (JAX); -1 with an
- * exception. */
+/* A framework's current stream of the GPU `ordinal` on this thread. 1: found; 0: none, as the framework is absent, has not used a GPU
+ * yet, or has no streams (JAX); -1 with an exception. */
 int framework_stream(struct state *state, enum framework framework, int ordinal, uintptr_t *native);
 
-/* The same, counted, and the framework's stream kept alive where it can end (CuPy's). *out NULL
- * where there is none to tell. */
+/* The same as a counted stream, which keeps the framework's alive if that can end (CuPy's). *out NULL if there is none. */
 int framework_current(struct state *state, enum framework framework, const char *device,
                       struct stream **out);
 

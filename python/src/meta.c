@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Metadata that a program gives a frame: the CPU copies it.
+ * Metadata of frames, which the CPU copies.
  */
 #include <string.h>
 
 #include "frame.h"
 
-/* Of what has no buffer; with the exception that says so in Python's words. */
+/* Replaces Python's exception for an object without a buffer if it lies on a GPU. */
 static void explain(struct state *state, PyObject *meta)
 {
     PyObject *kind, *value, *traceback, *interop, *done;

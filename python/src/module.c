@@ -10,15 +10,6 @@
 #include "source.h"
 #include "stream_object.h"
 
-PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
-{
-    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
-
-    if (type && PyModule_AddType(module, (PyTypeObject *)type) < 0)
-        Py_CLEAR(type);
-    return (PyTypeObject *)type;
-}
-
 static PyObject *describe(PyObject *module, PyObject *object)
 {
     return source_describe(PyModule_GetState(module), object);
@@ -129,60 +120,47 @@ static PyMethodDef methods[] = {
     { NULL, NULL, 0, NULL },
 };
 
+static int add_types(PyObject *module, struct state *state)
+{
+    struct {
+        PyType_Spec *spec;
+        PyTypeObject **type;
+    } const types[] = {
+#define PLACE(name) { &name##_spec, &state->name },
+        STATE_TYPES(PLACE)
+    };
+
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        *types[i].type = (PyTypeObject *)PyType_FromModuleAndSpec(module, types[i].spec, NULL);
+        if (!*types[i].type || PyModule_AddType(module, *types[i].type) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int execute(PyObject *module)
 {
     struct state *state = PyModule_GetState(module);
     const char *debug = getenv("SLUICE_DEBUG");
 
     state->debug = debug && *debug;
-    if (errors_init(module, state) < 0 || streams_init(state) < 0 || export_init(module, state) < 0 || array_type_init(module, state) < 0 ||
-        frame_type_init(module, state) < 0 || writer_frame_type_init(module, state) < 0 ||
-        reader_type_init(module, state) < 0 || writer_type_init(module, state) < 0 ||
-        stream_type_init(module, state) < 0 ||
-        pinned_type_init(module, state) < 0 || fetch_type_init(module, state) < 0 ||
-        link_types_init(module, state) < 0)
+    state->read_only = PyUnicode_FromString("the frame belongs to a reader and is read-only (open the reader with "
+                                            "writable=True if the writer allows it)");
+    if (!state->read_only || errors_init(module, state) < 0 || streams_init(state) < 0 || add_types(module, state) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "__version__", sluice_version());
 }
 
-/* Every object that the state refers to. (owners is not an object; it has streams_clear.) */
+/* What the state refers to besides; the others are in STATE_TYPES and STATE_OBJECTS. (owners is not an object; it has streams_clear.) */
 #define EACH_OBJECT(ONE) \
     do { \
-        ONE(state->array); \
-        ONE(state->frame); \
-        ONE(state->writer_frame); \
-        ONE(state->reader); \
-        ONE(state->writer); \
         ONE(state->stream); \
-        ONE(state->stream_base); \
-        ONE(state->pinned); \
-        ONE(state->fetch); \
-        ONE(state->copies); \
-        ONE(state->error); \
         for (size_t i = 0; i < ERROR_COUNT; i++) \
             ONE(state->errors[i]); \
-        ONE(state->stream_closed); \
-        ONE(state->event_closed); \
-        ONE(state->stale_handle); \
-        ONE(state->read_only); \
-        ONE(state->coroutines); \
-        ONE(state->interop); \
-        ONE(state->ndarray); \
         for (size_t i = 0; i < DTYPE_CODES * DTYPE_WIDTHS; i++) \
             ONE(state->dtypes[i / DTYPE_WIDTHS][i % DTYPE_WIDTHS]); \
         for (size_t i = 0; i < state->known_count; i++) \
             ONE(state->known[i].type); \
-        ONE(state->torch_tensor); \
-        ONE(state->torch_raw); \
-        ONE(state->torch_current); \
-        ONE(state->cupy_current); \
-        ONE(state->cuda_stream); \
-        ONE(state->device_index); \
-        ONE(state->ptr); \
-        ONE(state->capsule_holder); \
-        ONE(state->link_reader); \
-        ONE(state->link_writer); \
-        ONE(state->link_frame); \
         for (size_t i = 0; i < sizeof state->from_dlpack / sizeof state->from_dlpack[0]; i++) \
             ONE(state->from_dlpack[i]); \
     } while (0)
@@ -191,6 +169,9 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
 {
     struct state *state = PyModule_GetState(module);
 
+#define VISIT(name) Py_VISIT(state->name);
+    STATE_TYPES(VISIT)
+    STATE_OBJECTS(VISIT)
     EACH_OBJECT(Py_VISIT);
     return 0;
 }
@@ -200,6 +181,9 @@ static int clear(PyObject *module)
     struct state *state = PyModule_GetState(module);
 
     streams_clear(state);
+#define CLEAR(name) Py_CLEAR(state->name);
+    STATE_TYPES(CLEAR)
+    STATE_OBJECTS(CLEAR)
     EACH_OBJECT(Py_CLEAR);
     state->known_count = 0;
     return 0;

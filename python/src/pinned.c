@@ -218,15 +218,4 @@ static PyType_Slot slots[] = {
     { 0, NULL },
 };
 
-static PyType_Spec spec = {
-    .name = "sluice._Pinned",
-    .basicsize = sizeof(struct object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
-
-int pinned_type_init(PyObject *module, struct state *state)
-{
-    state->pinned = add_type(module, &spec);
-    return state->pinned ? 0 : -1;
-}
+TYPE_SPEC(pinned, "sluice._Pinned", struct object, Py_TPFLAGS_DISALLOW_INSTANTIATION, slots);

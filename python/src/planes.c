@@ -9,8 +9,8 @@
 struct plane_rule {
     uint32_t pixel_format;
     int count;        /* planes */
-    int shift;        /* of the planes behind the first: both sides are halved so often */
-    int64_t channels; /* of those */
+    int shift;        /* of the other planes: log2 of how much smaller both sides are */
+    int64_t channels; /* of the other planes; 0: no third dimension */
 };
 
 static const struct plane_rule plane_rules[] = {

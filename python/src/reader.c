@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice.Reader.
+ * The base of sluice.Reader: calls for frames, iteration, and inspection.
  */
 #include "reader.h"
 
@@ -26,7 +26,7 @@ static PyObject *next(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     return reader_next_frame(reader, timeout_ns, values[1], false, &r);
 }
 
-/* How many frames came after the one taken last. */
+/* The number of frames committed after the last one taken. */
 static uint64_t lag(struct reader *reader)
 {
     struct sluice_reader_stats stats = { .size = sizeof stats };
@@ -48,7 +48,7 @@ static PyObject *latest(PyObject *self, PyObject *const *args, Py_ssize_t count,
         return NULL;
     while ((frame = reader_next_frame(reader, 0, values[0], true, &r)) && reader->in_order && lag(reader) > 0) {
         if (frame_release((struct frame *)frame) < 0)
-            PyErr_Clear(); /* nobody read it */
+            PyErr_Clear(); /* it was not read */
         Py_DECREF(frame);
     }
     if (frame || PyErr_Occurred())
@@ -162,8 +162,8 @@ static void drop_keeper(PyObject *capsule)
     channel_drop(channel);
 }
 
-/* For sluice._asyncio: the descriptor, and what keeps it open. A loop that waits for one that was closed is never woken, nor by
- * another reader's that gets the same number. close() makes it readable. */
+/* _descriptor(), for sluice._asyncio: the descriptor, and an object that keeps it open. A loop that waits for a closed descriptor is
+ * never woken, even if another reader gets the same number. close() makes it readable. */
 static PyObject *descriptor(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct reader *reader = (struct reader *)self;
@@ -207,7 +207,7 @@ static void reader_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
 
     Py_XDECREF(reader->last);
-    if (reader->channel) { /* arrays that live may keep it open */
+    if (reader->channel) { /* arrays may still keep it open */
         (void)sluice_reader_stop(reader->channel->reader);
         channel_object_closed(reader->channel);
         views_clear(reader->channel);
@@ -381,15 +381,4 @@ static PyType_Slot slots[] = {
     { 0, NULL },
 };
 
-static PyType_Spec spec = {
-    .name = "sluice._sluice._Reader",
-    .basicsize = sizeof(struct reader),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
-
-int reader_type_init(PyObject *module, struct state *state)
-{
-    state->reader = add_type(module, &spec);
-    return state->reader ? 0 : -1;
-}
+TYPE_SPEC(reader, "sluice._sluice._Reader", struct reader, Py_TPFLAGS_BASETYPE, slots);

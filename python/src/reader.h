@@ -10,7 +10,7 @@
 struct reader {
     PyObject_HEAD struct state *state;
     struct channel *channel; /* NULL once closed */
-    PyObject *last;          /* the iterator's frame, which it releases itself */
+    PyObject *last;          /* the iterator's frame, which its next step releases */
     bool in_order;
     bool ahead;
 };
@@ -21,8 +21,8 @@ PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords);
 struct channel *reader_channel(struct reader *reader);
 struct channel *reader_keep_channel(struct reader *reader);
 
-/* A frame, or NULL with *result, and an exception unless a caller wants `quiet`; of a stream of another device always. `stream`: NULL, or what
- * next() was given. */
+/* A frame, or NULL with *result, and with an exception unless `quiet`; for a stream of another device always with one. `stream`:
+ * next()'s argument, or NULL. */
 PyObject *reader_next_frame(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet,
                       int *result);
 
@@ -31,13 +31,13 @@ PyObject *reader_next_frame(struct reader *reader, int64_t timeout_ns, PyObject 
 int reader_acquire(struct reader *reader, struct channel *channel, struct lease *lease,
                    int64_t timeout_ns);
 
-/* Is that a result after which a frame may come yet? */
+/* May a frame still come after this result? */
 bool reader_may_come(int result);
 
 /* Closes it; frames and arrays that live keep the library's reader. -1 with an exception. */
 int reader_close(struct reader *reader);
 
-/* Ends the frame of the iterator's step before, if there is one. */
+/* Releases the frame of the iterator's last step, if there is one. */
 int reader_release_last(struct reader *reader);
 
 #endif

@@ -10,7 +10,7 @@
 #include "clock.h"
 #include "view.h"
 
-/* How long a stream waits for a frame; nothing said: as the library will have it. */
+/* How long a stream waits for a frame; None: the library's default. */
 static int parse_ahead_timeout(PyObject *seconds, int64_t *ns)
 {
     if (parse_seconds(seconds, "ahead_timeout", 0, ns) < 0)
@@ -22,8 +22,8 @@ static int parse_ahead_timeout(PyObject *seconds, int64_t *ns)
     return -1;
 }
 
-/* Waits in slices, each an attempt of its own. One that has met the writer lasts until that has
- * answered, though its slice is over: no reader is let in, counted, and gone again. */
+/* Waits in slices, with an attempt in each. An attempt that has reached the writer lasts until the answer, beyond its slice, so that
+ * no reader is admitted, counted, and gone again. */
 static int reader_open(struct channel *channel, struct sluice_reader_params *params, int64_t wait_ns)
 {
     struct patience patience = patience_new(wait_ns == SLUICE_LATER ? 0 : wait_ns);
@@ -38,7 +38,7 @@ static int reader_open(struct channel *channel, struct sluice_reader_params *par
     return r;
 }
 
-/* What sluice._reader has made of the arguments. */
+/* Takes the arguments as sluice._reader prepares them. */
 PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(keywords))
 {
     struct state *state = state_of_class(type);
@@ -57,7 +57,7 @@ PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(key
         (cipd != Py_None && cipd_reader_params(cipd, &cipd_params) < 0))
         return NULL;
     if (spin != Py_None && params.spin_ns == 0)
-        params.spin_ns = -1; /* asked not to spin */
+        params.spin_ns = -1; /* the program asked not to spin */
     params.uids = ids;
     params.writable = writable != 0;
     params.ahead = ahead != 0;

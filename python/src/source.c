@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arrays that programs pass in. Our own are known as what they are, images with their colour order.
- * Of others the buffer protocol is tried first, as it is the cheapest; then DLPack's exchange table
- * (PyTorch), which makes nothing; then NumPy's array interface, which also carries types that
- * buffers have not; then DLPack (PyTorch, JAX, CuPy), and CUDA's array interface.
+ * Arrays that programs pass in. Sluice's own are used directly, images with their pixel format. For others the buffer protocol is
+ * tried first, as the cheapest; then DLPack's exchange table (PyTorch), which allocates nothing; then NumPy's array interface,
+ * which has more data types than buffers; then DLPack (PyTorch, JAX, CuPy), and CUDA's array interface.
  */
 #include "source.h"
 
@@ -34,7 +33,7 @@ int source_wrap(const struct state *state, struct source *source, void *data,
     return -1;
 }
 
-/* 1: it has no buffer that can be used, without an exception. */
+/* 1, without an exception: it has no usable buffer. */
 static int from_buffer(struct state *state, PyObject *object, struct source *source)
 {
     int64_t shape[SLUICE_MAX_DIMS], strides[SLUICE_MAX_DIMS];
@@ -60,7 +59,7 @@ static int from_buffer(struct state *state, PyObject *object, struct source *sou
     int64_t tight = buffer->itemsize;
     for (int d = buffer->ndim - 1; d >= 0; d--) {
         shape[d] = buffer->shape[d];
-        /* Without strides it is contiguous; ctypes leaves them out though they were asked for. */
+        /* Without strides it is contiguous; ctypes omits them though they were requested. */
         strides[d] = buffer->strides ? buffer->strides[d] : tight;
         tight *= buffer->shape[d];
     }

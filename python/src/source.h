@@ -12,17 +12,17 @@
 struct source {
     struct sluice_array array; /* without a name */
     Py_buffer buffer;          /* obj NULL: not used */
-    PyObject *keeper;          /* what keeps the memory otherwise */
+    PyObject *keeper;          /* keeps the memory alive, if not `buffer` */
     struct lease *lease;       /* of a frame's array, on a GPU: until the copy has used it */
-    struct stream *stream;     /* on a GPU: its memory is in order behind this; NULL: it is ready */
-    int ordinal;               /* CUDA's, of the GPU that it lies on; -1: in host memory */
+    struct stream *stream;     /* on a GPU: the memory is ready in this stream's order; NULL: it is ready */
+    int ordinal;               /* of the GPU that it lies on, by CUDA; -1: in host memory */
     enum framework framework;
-    bool lasting; /* no stream orders its end: kept until the copy is done */
+    bool lasting; /* its owner does not order its end in a stream: kept until the copy is done */
     bool read_only;
-    bool odd; /* its framework's to copy, which does it better or is the only one that can: `keeper` is the array */
+    bool odd; /* its framework copies it, better or as the only one that can: `keeper` is the array */
 };
 
-/* For whom: a channel, and where its frames are. Without a channel an array is only described. */
+/* The user of an array: a channel, and its device. Without a channel an array is only described. */
 struct user {
     struct channel *channel;
     const char *device;
@@ -34,14 +34,14 @@ int source_open(struct state *state, PyObject *object, const struct user *user,
                 struct source *source);
 void source_close(struct source *source);
 
-/* Has the framework of an odd one, which is to be read, make an array that the library can copy, and opens that in its
- * place: when nothing else can be refused (stream_choice.h). -1 with an exception. */
+/* Has an odd array's framework make one that the library can copy, and opens that instead: after all other checks
+ * (stream_choice.h). -1 with an exception. */
 int source_make_plain(struct state *state, const struct user *user, struct source *source);
 
-/* Names and arrays? Arrays (PyTorch's) may look like mappings too, but have no items(). */
+/* Is it a mapping of names to arrays? Arrays (PyTorch's) may look like mappings, but have no items(). */
 bool is_mapping(PyObject *object);
 
-/* One of the items that a mapping gave, borrowed. -1 with a TypeError if it is no pair: any class may have an items(). */
+/* An item of a mapping, borrowed. -1 with a TypeError if it is not a pair: any class may have an items(). */
 int mapping_item(PyObject *items, Py_ssize_t i, PyObject **name, PyObject **array);
 
 /* describe(array) -> (dtype text, shape) */
@@ -67,8 +67,7 @@ int source_wrap(const struct state *state, struct source *source, void *data,
                 struct sluice_dtype dtype, int ndim, const int64_t *shape, const int64_t *strides);
 int source_bad_dtype(const struct state *state, PyObject *object, const char *letter);
 
-/* Is it one piece of memory, or rows that are worth a call of the driver for all? Else a framework
- * copies it better than the library would. */
+/* Is it contiguous, or of rows long enough for one call of the driver? Else a framework copies it better than the library. */
 bool source_is_plain(const struct sluice_array *array);
 
 /* ---- format.c ---- */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arrays by DLPack. Whose types have its exchange table are looked at in place; others hand out a
- * capsule. On a GPU it is ours to come behind the work of who made the array: frameworks that have
- * a current stream are not asked to order anything, the copy is ordered with that stream; others
- * make the stream wait on which the channel copies.
+ * Arrays by DLPack: read in place through the exchange table of their type, else through a capsule. On a GPU Sluice orders the copy
+ * behind the work that makes the array: with the current stream of a framework that has one; other libraries are asked to make
+ * the channel's copy stream wait.
  */
 #include <string.h>
 
@@ -54,7 +53,7 @@ static int take_capsule(const struct state *state, PyObject *capsule, struct sou
         return -1;
     }
     struct dl_managed *managed =
-        PyCapsule_GetPointer(capsule, "dltensor"); /* raises if it is none */
+        PyCapsule_GetPointer(capsule, "dltensor"); /* raises if it is not one */
     return managed ? take_memory(state, &managed->tensor, source) : -1;
 }
 
@@ -64,7 +63,7 @@ static int leave_to_framework(struct source *source, PyObject *object, int ordin
 {
     PyObject *before = source->keeper;
 
-    memset(&source->array, 0, sizeof source->array); /* nobody has looked at each */
+    memset(&source->array, 0, sizeof source->array); /* not examined */
     source->odd = true;
     source->ordinal = ordinal;
     source->keeper = Py_NewRef(object);
@@ -81,8 +80,7 @@ static int ask(PyObject *object, const char *method)
     return is;
 }
 
-/* What memory does not tell of PyTorch's tensors: elements that are yet to be negated, or
- * conjugated. */
+/* Are elements of a PyTorch tensor yet to be negated or conjugated? Their memory does not show it. */
 static int is_lazy(PyObject *object, struct sluice_dtype dtype)
 {
     int lazy = 0;
@@ -106,8 +104,7 @@ static int look_at(PyObject *object, struct source *source, int ordinal)
     return leave_to_framework(source, object, ordinal);
 }
 
-/* An array of the same elements: NumPy's, of which it makes one, for a channel in host memory; else one that lies in memory as it
- * should. A new reference. */
+/* A copy by the framework: in host memory for a channel there, else contiguous. A new reference. */
 static PyObject *copy_by_framework(struct state *state, const struct user *user, const struct source *source)
 {
     PyObject *module = imported(&state->copies, "sluice._copies");
@@ -146,7 +143,7 @@ static int exchange_stream(struct state *state, const struct dl_exchange *table,
     bool torch = source->framework == FRAMEWORK_TORCH;
     void *native = NULL;
 
-    /* PyTorch has a tensor on that GPU, so it is up: its table says what it would be asked for. */
+    /* PyTorch has a tensor on that GPU, so it is initialized: its table has the current stream. */
     if (source->framework != FRAMEWORK_OTHER && !(torch && table->current_stream))
         return framework_current(state, source->framework, device, &source->stream);
     source->lasting = !torch;
@@ -186,7 +183,7 @@ int source_exchange(struct state *state, PyObject *object, const struct user *us
 
 /* ---- by a capsule ---- */
 
-/* Where an array says to be. */
+/* The array's own DLPack device. */
 static int read_device(PyObject *object, struct dl_device *device)
 {
     PyObject *said = PyObject_CallMethod(object, "__dlpack_device__", NULL);
@@ -201,7 +198,7 @@ static int read_device(PyObject *object, struct dl_device *device)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Which stream the array is asked for, and which one its memory is then in order behind. */
+/* The stream to ask the array for, and the one behind which its memory is then ready. */
 static int consumer_stream(struct state *state, const struct user *user, struct source *source,
                            const char *device, PyObject **number)
 {
@@ -211,7 +208,7 @@ static int consumer_stream(struct state *state, const struct user *user, struct 
     else if (framework_current(state, source->framework, device, &source->stream) < 0)
         return -1;
     else if (source->stream)
-        *number = PyLong_FromLong(-1); /* we see to it */
+        *number = PyLong_FromLong(-1); /* Sluice orders it */
     if (*number)
         return 0;
     source->lasting = true;
@@ -301,12 +298,12 @@ int source_dlpack(struct state *state, PyObject *object, const struct user *user
     if (source->framework != FRAMEWORK_TORCH)
         return open_capsule(state, object, user, source);
     if ((lazy = ask(object, "is_conj")) ==
-        0) /* before it is asked for a capsule: it refuses then */
+        0) /* before a capsule is requested: that would fail */
         lazy = ask(object, "is_neg");
     if (lazy != 0)
         return lazy < 0 ? -1 : open_lazy(object, source);
     detached = PyObject_CallMethod(object, "detach",
-                                   NULL); /* else it refuses where gradients are wanted */
+                                   NULL); /* tensors that require gradients refuse otherwise */
     r = detached ? open_capsule(state, detached, user, source) : -1;
     Py_XDECREF(detached);
     return r;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arrays by an array interface: NumPy's, or CUDA's, which is the same and says on which stream the
- * memory is in order.
+ * Arrays by an array interface: NumPy's, or CUDA's, which also has the stream behind which the memory is ready.
  */
 #include <string.h>
 
 #include "source.h"
 
-/* Of numpy arrays whose type the protocols have no letter for (ml_dtypes): by its name. */
+/* By its name: the data type of NumPy's arrays that the protocols have no letter for (ml_dtypes). */
 static int dtype_of_name(PyObject *object, struct sluice_dtype *dtype)
 {
     PyObject *type = PyObject_GetAttrString(object, "dtype");
@@ -42,8 +41,7 @@ static int sizes(PyObject *object, int64_t *values, int *count)
     return 0;
 }
 
-/* (address, read_only), or an object with a buffer (PIL). NULL may be an address: look for an
- * exception. */
+/* (address, read_only), or an object with a buffer (PIL). NULL may be a valid address: check for an exception. */
 static void *interface_data(PyObject *data, struct source *source)
 {
     if (PyTuple_Check(data)) {
@@ -63,7 +61,7 @@ static int refuse(const char *name, const char *what)
     return -1;
 }
 
-/* What both interfaces say alike. */
+/* What both interfaces have in common. */
 static int read_interface(struct state *state, PyObject *object, const char *name,
                           PyObject *interface, struct source *source)
 {
@@ -109,7 +107,7 @@ int source_interface(struct state *state, PyObject *object, struct source *sourc
     return read_interface(state, object, name, interface, source);
 }
 
-/* The stream that it names. A library that names none says that the memory is ready. */
+/* The interface's stream. Without one the memory is ready. */
 static int read_stream(struct state *state, PyObject *interface, const char *name,
                        const char *device, struct source *source)
 {
@@ -127,7 +125,7 @@ static int read_stream(struct state *state, PyObject *interface, const char *nam
     return source->stream ? 0 : -1;
 }
 
-/* It does not tell which GPU: the library finds that out by the address. */
+/* The interface does not have the GPU: the library finds it by the address. */
 int source_cuda_interface(struct state *state, PyObject *object, const struct user *user,
                           struct source *source)
 {

@@ -34,32 +34,31 @@ struct known_type {
 #define DTYPE_CODES  16
 #define DTYPE_WIDTHS 5 /* 8 to 128 bits */
 
-struct state {
-    PyTypeObject *array, *frame, *writer_frame, *reader, *writer;
-    PyTypeObject *stream, *stream_base; /* sluice.Stream, a Python class, and its base */
-    PyObject *error;                /* the base of all exceptions */
-    PyObject *errors[ERROR_COUNT];  /* by enum error_index; OK has none */
-    PyObject *read_only;            /* the BufferError's text; made once, raised often */
-    PyObject *coroutines;           /* sluice._asyncio, imported when needed */
-    PyObject *interop;              /* sluice._interop */
-    PyObject *ndarray;              /* numpy's, imported when needed */
-    PyObject *dtypes[DTYPE_CODES][DTYPE_WIDTHS]; /* numpy's, by data type */
-    bool debug;                                  /* SLUICE_DEBUG is set */
+/* The types of the extension: each has a TYPE_SPEC in its own file. */
+#define STATE_TYPES(X) \
+    X(array) X(frame) X(writer_frame) X(reader) X(writer) X(fetch) X(pinned) X(capsule_holder) X(stream_base) \
+    X(link_reader) X(link_writer) X(link_frame) X(link_exporter) X(link_importer)
 
-    PyObject *stream_closed, *event_closed, *stale_handle; /* of streams and events: kinds of ClosedError, StaleError */
-    struct owner_queue *owners;                  /* stream.c's */
-    struct known_type known[KNOWN_TYPES];   /* framework.c's, as all that follows */
+/* Objects that are made or found once. Of the package: exceptions, the BufferError's text, modules that are imported when needed.
+ * Of frameworks, as far as they were found (framework.c): classes, functions, and names that are asked for often. */
+#define STATE_OBJECTS(X) \
+    X(error) X(stream_closed) X(event_closed) X(stale_handle) X(read_only) X(coroutines) X(interop) X(copies) \
+    X(ndarray) X(torch_tensor) X(torch_raw) X(torch_current) X(cupy_current) X(cuda_stream) X(device_index) X(ptr)
+
+struct state {
+#define STATE_TYPE(name)   PyTypeObject *name;
+#define STATE_OBJECT(name) PyObject *name;
+    STATE_TYPES(STATE_TYPE)
+    STATE_OBJECTS(STATE_OBJECT)
+    PyTypeObject *stream;                        /* sluice.Stream, a class in Python */
+    PyObject *errors[ERROR_COUNT];               /* by enum error_index; OK has none */
+    PyObject *dtypes[DTYPE_CODES][DTYPE_WIDTHS]; /* numpy's, by data type */
+    PyObject *from_dlpack[4];                    /* by enum framework */
+    struct known_type known[KNOWN_TYPES];        /* framework.c's */
     unsigned known_count;
     bool torch_up;
-    PyObject *torch_tensor, *torch_raw, *torch_current, *cupy_current;
-    PyObject *cuda_stream, *device_index, *ptr; /* names that are asked for often */
-
-    PyTypeObject *capsule_holder;         /* export.c's, as what follows */
-    PyObject *from_dlpack[4];     /* by enum framework */
-    PyTypeObject *pinned, *fetch; /* what pinned memory, and a copy into it, is in Python */
-    PyObject *copies;             /* sluice._copies, imported when needed */
-
-    PyTypeObject *link_reader, *link_writer, *link_frame; /* sluice.cuda_link's */
+    bool debug;                 /* SLUICE_DEBUG is set */
+    struct owner_queue *owners; /* stream.c's */
 };
 
 /* Of a class in Python on one of our types. */
@@ -85,6 +84,11 @@ static inline struct state *state_of_class(PyTypeObject *type)
     { \
         name, get, NULL, text, (void *)(intptr_t)what \
     }
+#define TYPE_SPEC(name_, full_name, struct_, flags_, slots_) \
+    PyType_Spec name_##_spec = { .name = full_name, \
+                                 .basicsize = sizeof(struct_), \
+                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | (flags_), \
+                                 .slots = slots_ }
 #define SLOT(id, f) \
     { \
         id, (void *)(f) \
@@ -135,17 +139,7 @@ PyObject *known_attribute(PyObject *object, PyObject **kept, const char *text);
 
 /* ---- each type's own file ---- */
 
-int export_init(PyObject *module, struct state *state);
-int array_type_init(PyObject *module, struct state *state);
-int frame_type_init(PyObject *module, struct state *state);
-int writer_frame_type_init(PyObject *module, struct state *state);
-int reader_type_init(PyObject *module, struct state *state);
-int writer_type_init(PyObject *module, struct state *state);
-int pinned_type_init(PyObject *module, struct state *state);
-int fetch_type_init(PyObject *module, struct state *state);
-int stream_type_init(PyObject *module, struct state *state);
-
-/* Makes a final type and adds it to the module, unless its name begins with '_'. */
-PyTypeObject *add_type(PyObject *module, PyType_Spec *spec);
+#define STATE_SPEC(name) extern PyType_Spec name##_spec;
+STATE_TYPES(STATE_SPEC)
 
 #endif

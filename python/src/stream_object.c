@@ -390,19 +390,7 @@ static PyType_Slot slots[] = {
     { 0, NULL },
 };
 
-static PyType_Spec spec = {
-    .name = "sluice._Stream",
-    .basicsize = sizeof(struct stream_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE |
-             Py_TPFLAGS_HAVE_GC,
-    .slots = slots,
-};
-
-int stream_type_init(PyObject *module, struct state *state)
-{
-    state->stream_base = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    return state->stream_base ? PyModule_AddObjectRef(module, "_Stream", (PyObject *)state->stream_base) : -1;
-}
+TYPE_SPEC(stream_base, "sluice._Stream", struct stream_object, Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_GC, slots);
 
 /* ---- functions of the module ---- */
 

@@ -9,23 +9,23 @@
 
 #include "export.h"
 
-#define SLOTS 128 /* numbers of slots that a session has */
+#define SLOTS 128 /* slot numbers of a session */
 
 struct view {
     struct view *next;
     enum framework framework;
-    struct sluice_array a; /* what it shows */
+    struct sluice_array a; /* the array that it shows */
     PyObject *made;
 };
 
 struct slot_views {
-    _Atomic uint32_t references; /* the table's, and those of the frames that have asked */
+    _Atomic uint32_t references; /* the table's, and its frames' */
     struct view *first;          /* under the lock of the table */
 };
 
 struct views {
     _Atomic bool busy;
-    uint64_t session; /* of which all are */
+    uint64_t session; /* of all views in the table */
     uint32_t generation;
     struct slot_views *slots[SLOTS];
 };
@@ -39,7 +39,7 @@ static bool is_same(const struct sluice_array *a, const struct sluice_array *b)
            memcmp(a->shape, b->shape, sizes) == 0 && memcmp(a->strides, b->strides, sizes) == 0;
 }
 
-/* Of this framework and memory; it may show another shape of it. */
+/* The view of this framework and memory; its shape may differ. */
 static struct view *find(const struct slot_views *slot, const struct sluice_array *a,
                          enum framework framework)
 {
@@ -93,14 +93,14 @@ static PyObject *look_up(struct views *views, const struct lease *lease,
     return made;
 }
 
-/* Drops what was taken out of the table. */
+/* Drops slots removed from the table. */
 static void drop(struct slot_views **slots)
 {
     for (int s = 0; s < SLOTS; s++)
         slot_views_drop(slots[s]);
 }
 
-/* A frame that the program has held since before the current generation began is none of it. */
+/* Is the frame of the current generation? The program may hold an older one. */
 static bool is_latest(const struct views *views, const struct lease *lease)
 {
     const struct channel *channel = lease->channel;
@@ -112,7 +112,7 @@ static bool is_latest(const struct views *views, const struct lease *lease)
     return channel->writer || channel->session == lease->frame.session;
 }
 
-/* Those of a generation that is history make room. */
+/* Empties the table when a new generation begins. */
 static void turn(struct views *views, const struct lease *lease, struct slot_views **old)
 {
     if (is_of(views, lease))
@@ -132,7 +132,7 @@ static struct slot_views *new_slot(void)
     return slot;
 }
 
-/* Where the frame's views are kept: in the table, or by the frame alone; NULL: nowhere. */
+/* Where to keep the frame's view: in the table, or in the frame alone; NULL: nowhere. */
 static struct slot_views *place(struct views *views, const struct lease *lease,
                                 struct slot_views **kept, struct slot_views **old)
 {
@@ -150,8 +150,7 @@ static struct slot_views *place(struct views *views, const struct lease *lease,
     return *slot;
 }
 
-/* Keeps `made` in the place of one of another shape, if there is one. Without memory it keeps
- * nothing. */
+/* Keeps `made`, instead of a view of another shape if there is one. Without memory it keeps nothing. */
 static void put(struct views *views, const struct lease *lease, const struct sluice_array *a,
                 enum framework framework, PyObject *made, struct slot_views **kept)
 {

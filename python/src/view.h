@@ -5,7 +5,7 @@
  * captured with one may be replayed for as long as the view lives.
  *
  * The table has those of the current generation. A frame keeps its slot's while it is held, so that
- * they stay the same for one that the program has had since before the format changed.
+ * they stay the same for a frame from before the format changed.
  */
 #ifndef SLUICE_PYTHON_VIEW_H
 #define SLUICE_PYTHON_VIEW_H
@@ -15,13 +15,12 @@
 
 struct slot_views; /* of one slot in one generation */
 
-/* The view of a frame's array in a framework's form: a new reference. Its current stream uses the
- * frame from now on. `kept`: what the frame keeps, NULL at first; a reference is put there. It may
- * itself be NULL. */
+/* The framework's view of a frame's array: a new reference. The framework's current stream uses the frame from now on. `kept`: what
+ * the frame keeps, NULL at first, gets a reference; it may itself be NULL. */
 PyObject *view_of(struct state *state, struct lease *lease, const struct sluice_array *a,
                   enum framework framework, struct slot_views **kept);
 
-/* The same for a frame whose streams were told already. */
+/* The same for a frame whose streams are recorded already. */
 PyObject *view_made(struct state *state, struct lease *lease, const struct sluice_array *a,
                     enum framework framework, struct slot_views **kept);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice.Writer.
+ * The base of sluice.Writer: frames, closing, and inspection.
  */
 #include "writer.h"
 
@@ -32,7 +32,7 @@ int writer_wait_for_slot(struct writer *writer, int64_t timeout_ns)
     struct channel *channel;
     int r, again;
 
-    /* Mostly there is one: to look takes less time than letting go of the GIL. */
+    /* Mostly there is one: checking takes less time than releasing the GIL. */
     if (!(channel = writer_enter(writer)))
         return SLUICE_E_STALE;
     if ((r = sluice_writer_wait(channel->writer, 0)) != SLUICE_NO_SLOT)
@@ -51,7 +51,7 @@ int writer_wait_for_slot(struct writer *writer, int64_t timeout_ns)
     return SLUICE_NO_SLOT;
 }
 
-/* Begins a frame into `lease` within the time; SLUICE_DEFAULT: as the policy says. */
+/* Begins a frame into `lease` within the time; SLUICE_DEFAULT: by the policy. */
 static int begin(struct writer *writer, struct lease *lease, int64_t timeout_ns)
 {
     int r = 0;
@@ -65,13 +65,13 @@ static int begin(struct writer *writer, struct lease *lease, int64_t timeout_ns)
     if (PyErr_Occurred())
         return SLUICE_E_STALE;
     if (r == 0 ||
-        r == SLUICE_NO_SLOT) /* one nanosecond: what in-order readers have not read is kept */
+        r == SLUICE_NO_SLOT) /* 1 ns: keeps what in-order readers have not read */
         r = sluice_writer_begin(lease->channel->writer, timeout_ns > 0, &lease->frame);
     channel_leave(lease->channel);
     return r;
 }
 
-/* The stream that frame() was given, or the thread's, into the lease. -1 with an exception. */
+/* Puts frame()'s stream, or the thread's, into the lease. -1 with an exception. */
 static int name_stream(struct writer *writer, struct lease *lease, PyObject *given)
 {
     struct stream *stream;
@@ -201,7 +201,7 @@ static PyObject *leave(PyObject *self, PyObject *Py_UNUSED(args))
     Py_RETURN_FALSE;
 }
 
-/* Frames that are begun still are the channel's: it ends with the last of them. */
+/* The channel ends with the last frame that is still begun. */
 static void writer_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
@@ -310,15 +310,4 @@ static PyType_Slot slots[] = {
     { 0, NULL },
 };
 
-static PyType_Spec spec = {
-    .name = "sluice._sluice._Writer",
-    .basicsize = sizeof(struct writer),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
-
-int writer_type_init(PyObject *module, struct state *state)
-{
-    state->writer = add_type(module, &spec);
-    return state->writer ? 0 : -1;
-}
+TYPE_SPEC(writer, "sluice._sluice._Writer", struct writer, Py_TPFLAGS_BASETYPE, slots);

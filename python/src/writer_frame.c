@@ -21,7 +21,7 @@ struct unwritten {
     size_t step, size; /* samples lie `step` bytes apart */
 };
 
-/* Marks places of the first array; commit looks whether all the marks are still there. */
+/* Writes marks into the first array; commit checks whether all of them are still there. */
 static void begin_watching(struct frame *frame)
 {
     struct sluice_array a;
@@ -48,7 +48,7 @@ static bool was_written(const struct unwritten *watch)
     return false;
 }
 
-/* Was it watched, and nothing written? It is not watched any more. With the channel. */
+/* Are all marks still there? Ends the watch. With the channel entered. */
 static bool is_blank(struct frame *frame, const struct channel *channel)
 {
     struct unwritten *watch = frame->unwritten;
@@ -114,8 +114,8 @@ int header_fill(struct state *state, struct sluice_frame *frame, PyObject *meta,
     return 0;
 }
 
-/* Enters the channel to touch the slot: a writer that is closed has unmapped it, and another thread may have ended the frame. False
- * with an exception. */
+/* Enters the channel to access the slot: a closed writer has unmapped it, and another thread may have ended the frame. False with an
+ * exception. */
 static bool enter_slot(const struct frame *frame, const struct lease *lease)
 {
     struct channel *channel = lease->channel;
@@ -146,7 +146,7 @@ static PyObject *get_meta(PyObject *self, void *Py_UNUSED(closure))
     return meta;
 }
 
-/* Who is asked for its bytes may run anything, so it is asked outside of the channel. */
+/* Reading an object's buffer may run any code, so it happens outside of the channel. */
 static int set_meta(const struct frame *frame, struct lease *lease, PyObject *value)
 {
     unsigned char bytes[SLUICE_MAX_META];
@@ -162,7 +162,7 @@ static int set_meta(const struct frame *frame, struct lease *lease, PyObject *va
 
 /* ---- commit, cancel ---- */
 
-/* The frame stays begun: a capture keeps it from ending now. */
+/* The frame stays begun, as a capture prevents its end. */
 static void put_back(struct frame *frame, struct lease *lease)
 {
     GUARD(frame)
@@ -170,8 +170,8 @@ static void put_back(struct frame *frame, struct lease *lease)
     UNGUARD()
 }
 
-/* It could not be committed: it is cancelled at once, so that arrays made from it are stale. While a
- * capture is in the way it stays theirs, and ends with the last of them. The exception is set. */
+/* After a failed commit: cancels the frame, so that arrays made from it are stale. If a capture prevents that, the frame stays with
+ * its arrays and ends with the last of them. The exception is set. */
 static void give_up(const struct state *state, struct lease *lease)
 {
     struct channel *channel = lease->channel;
@@ -179,14 +179,14 @@ static void give_up(const struct state *state, struct lease *lease)
 
     PyErr_Fetch(&type, &value, &traceback);
     if (channel_enter(state, channel) == 0) {
-        if (lease_cancel(lease) == 0 || !channel->writer) /* the end of the writer has cancelled it */
+        if (lease_cancel(lease) == 0 || !channel->writer) /* closing the writer has cancelled it */
             atomic_store_explicit(&lease->ended, true, memory_order_relaxed);
         channel_leave(channel);
     }
     PyErr_Restore(type, value, traceback);
 }
 
-/* The end of the writer has cancelled it. */
+/* Closing the writer has cancelled it. */
 static PyObject *end_closed(const struct frame *frame, struct lease *lease, bool commit)
 {
     atomic_store_explicit(&lease->ended, true, memory_order_relaxed);
@@ -196,7 +196,7 @@ static PyObject *end_closed(const struct frame *frame, struct lease *lease, bool
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-/* Takes `lease` over; puts it back if a capture is in the way and it `may_stay`. */
+/* Takes over `lease`; puts it back if a capture prevents its end and it `may_stay`. */
 static PyObject *end(struct frame *frame, struct lease *lease, bool commit, bool may_stay)
 {
     struct channel *channel = lease->channel;
@@ -210,7 +210,7 @@ static PyObject *end(struct frame *frame, struct lease *lease, bool commit, bool
         bool blank = is_blank(frame, channel);
         channel_leave(channel);
         if (commit && blank && warn_unwritten(channel->name) < 0)
-            commit = false; /* the warning was made an error */
+            commit = false; /* warnings are errors */
     }
     if (channel_enter(frame->state, channel) < 0) {
         (void)lease_drop(lease);
@@ -234,7 +234,7 @@ static PyObject *end(struct frame *frame, struct lease *lease, bool commit, bool
         if (may_stay)
             put_back(frame, lease);
         else
-            (void)lease_drop(lease); /* cancelled once that is possible */
+            (void)lease_drop(lease); /* it is cancelled as soon as possible */
         return NULL;
     }
     if (r == 0)
@@ -281,7 +281,7 @@ static PyObject *leave(PyObject *self, PyObject *const *args, Py_ssize_t count)
     struct lease *lease = frame_end((struct frame *)self);
     PyObject *done;
 
-    if (!lease) /* the body did it */
+    if (!lease) /* the body ended it */
         Py_RETURN_FALSE;
     bool raised = count > 0 && args[0] != Py_None;
     done = end((struct frame *)self, lease, !raised, !raised);
@@ -464,15 +464,4 @@ static PyType_Slot slots[] = {
     { 0, NULL },
 };
 
-static PyType_Spec spec = {
-    .name = "sluice.WriterFrame",
-    .basicsize = sizeof(struct frame),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = slots,
-};
-
-int writer_frame_type_init(PyObject *module, struct state *state)
-{
-    state->writer_frame = add_type(module, &spec);
-    return state->writer_frame ? 0 : -1;
-}
+TYPE_SPEC(writer_frame, "sluice.WriterFrame", struct frame, Py_TPFLAGS_DISALLOW_INSTANTIATION, slots);

@@ -9,7 +9,7 @@
 #include "cipd.h"
 #include "source.h"
 
-/* What sluice._writer has made of the arguments. */
+/* Takes the arguments as sluice._writer prepares them. */
 PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(keywords))
 {
     struct state *state = state_of_class(type);

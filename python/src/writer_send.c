@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * writer.send(): arrays that a program has, copied into a slot.
+ * writer.send(): copies a program's arrays into a slot.
  */
 #include "writer.h"
 
@@ -11,7 +11,7 @@
 #include "frame.h"
 #include "stream_choice.h"
 
-#define PATIENCE (10 * SLUICE_S) /* with what copies read, at the end of the writer */
+#define PATIENCE (10 * SLUICE_S) /* for copies that still read arrays, when the writer closes */
 
 struct send {
     struct user user;
@@ -62,7 +62,7 @@ static int add_frame(struct writer *writer, struct send *send, PyObject *frame)
     return count < 0 ? -1 : 0;
 }
 
-/* A framework's arrays may look like mappings; so it is said of the type, once. */
+/* Is it a mapping of arrays? A framework's array may look like one, so its type decides. */
 static bool holds_arrays(struct writer *writer, PyObject *object)
 {
     enum framework framework = framework_of(writer->state, object);
@@ -100,7 +100,7 @@ static int choose(struct writer *writer, struct send *send, PyObject *given)
     return choice_make(writer->state, given, &send->user, NULL, send->sources, send->count, &send->choice);
 }
 
-/* May frameworks copy those that are theirs to copy? Asked once all are known, before one is copied. */
+/* Checks that no capture prevents the frameworks' copies: when all arrays are known, before the first is copied. */
 static int may_copy(struct writer *writer, struct send *send)
 {
     struct state *state = writer->state;
@@ -129,7 +129,7 @@ static int make_plain(struct writer *writer, struct send *send, uint32_t i)
     return 0;
 }
 
-/* On which stream, and everything such that the library can copy it. */
+/* Chooses the stream, and has frameworks make what the library can copy. */
 static int prepare(struct writer *writer, struct send *send, PyObject *given)
 {
     bool odd = false;
@@ -169,10 +169,10 @@ static int check_pixel_format(struct writer *writer, struct channel *channel,
     return -1;
 }
 
-/* Small copies are not worth letting go of the GIL. */
+/* Small copies are not worth releasing the GIL. */
 #define SMALL (UINT64_C(32) << 10)
 
-/* The time is over: counts the frame as dropped, unless there is a slot now. */
+/* After the time-out: counts the frame as dropped, unless a slot is free now. */
 static int give_up(struct channel *channel, const struct sluice_frame *header)
 {
     struct sluice_frame frame = *header;
@@ -183,7 +183,7 @@ static int give_up(struct channel *channel, const struct sluice_frame *header)
 
 /* ---- what must outlive the call ---- */
 
-/* Arrays whose memory no stream gives back in order (JAX's), until the copy has read them. */
+/* Arrays whose owners do not free memory in stream order (JAX's), until the copy has read them. */
 struct kept {
     struct kept *next;
     struct sluice_ticket ticket;
@@ -215,7 +215,7 @@ void writer_drop_kept(struct writer *writer)
     drop_kept(list);
 }
 
-/* Those whose copies are done, as a list of their own. With the channel entered. */
+/* Removes and returns those whose copies are done. With the channel entered. */
 static struct kept *take_done(struct writer *writer)
 {
     struct kept *done = NULL;
@@ -233,8 +233,7 @@ static struct kept *take_done(struct writer *writer)
     return done;
 }
 
-/* With the channel entered; makes no object. Whose memory is a buffer's is done with it when send()
- * returns, unless that is `early`. */
+/* With the channel entered; creates no object. A buffer is not read after send() returns, unless that returns `early`. */
 static void keep(struct writer *writer, struct send *send, struct kept *kept,
                  struct sluice_ticket ticket, bool early)
 {
@@ -251,9 +250,8 @@ static void keep(struct writer *writer, struct send *send, struct kept *kept,
 
 /* ---- sending ---- */
 
-/* The frame is published, and the GPU has yet to read what the program may change when send()
- * returns: waits for that, in slices. The channel is entered, and is on return. What the library
- * said, with an exception if a signal ended the wait. */
+/* Waits in slices until the GPU has read what the program may change after send() returns; the frame is published already. The channel
+ * is entered before and after. The library's result, with an exception if a signal ended the wait. */
 static int wait_until_read(struct writer *writer, struct sluice_ticket ticket)
 {
     struct channel *channel = writer->channel;
@@ -270,12 +268,12 @@ static int wait_until_read(struct writer *writer, struct sluice_ticket ticket)
     }
 }
 
-/* Queues what comes before, the copies, and what comes behind. With the channel entered. */
+/* Queues the waits, the copies, and what ends behind them. With the channel entered. */
 static int send_on_gpu(struct writer *writer, struct send *send, struct sluice_frame *header)
 {
     struct stream_choice *choice = &send->choice;
     bool lasting = choice->lasting, asks = choice->host || lasting || choice->edges;
-    bool waits = choice->host; /* pinned memory is read when the GPU comes to it */
+    bool waits = choice->host; /* pinned memory is read when the stream reaches the copy */
     struct kept *kept = asks ? calloc(1, sizeof *kept) : NULL;
     struct sluice_ticket ticket = { 0 };
     int r, waited = 0;
@@ -284,7 +282,7 @@ static int send_on_gpu(struct writer *writer, struct send *send, struct sluice_f
         PyErr_NoMemory();
         return SLUICE_E_NO_MEMORY;
     }
-    /* one is refused with nothing queued, in any case */
+    /* a single array is refused before anything is queued */
     if ((send->count > 1 && check_source_captures(writer->state, choice->stream, send->sources, send->count) < 0) ||
         choice_wait_for_sources(writer->state, choice, send->sources, send->count) < 0) {
         free(kept);
@@ -324,7 +322,7 @@ static int send_on_host(struct writer *writer, struct send *send, struct sluice_
     Py_END_ALLOW_THREADS return r;
 }
 
-/* May end with an exception. */
+/* The library's result; check for an exception. */
 static int send_arrays(struct writer *writer, struct send *send, struct sluice_frame *header,
                        const char *pixel_format)
 {
@@ -344,7 +342,7 @@ static int send_arrays(struct writer *writer, struct send *send, struct sluice_f
     if (r == 0 && (!pixel_format || check_pixel_format(writer, channel, pixel_format) == 0)) {
         r = send->choice.on_gpu ? send_on_gpu(writer, send, header)
                                   : send_on_host(writer, send, header);
-        if (r == 0 && writer->kept) /* else the library's sentence is still to be read */
+        if (r == 0 && writer->kept) /* otherwise the library's message is still needed */
             done = take_done(writer);
     }
     channel_leave(channel);

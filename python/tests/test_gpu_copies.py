@@ -370,8 +370,8 @@ def test_a_target_that_a_framework_copies_into_wants_a_stream_of_its_gpu(gpu, me
 
 # What is the matter with the second of two targets, and what copy_to() says then.
 AGAINST = {"captures": (sluice.CaptureError, "captur"), "read-only": (BufferError, "read-only"), "jax": (TypeError, "JAX"),
-           "shape": (sluice.FormatError, "only the same"), "odd shape": (sluice.FormatError, "only the same"),
-           "name": (KeyError, "none"), "no array": (TypeError, "no array")}
+           "shape": (sluice.FormatError, "must be the same"), "odd shape": (sluice.FormatError, "must be the same"),
+           "name": (KeyError, "none"), "not an array": (TypeError, "not an array")}
 
 
 @pytest.mark.parametrize("first", ["odd", "plain"])
@@ -388,7 +388,7 @@ def test_a_mapping_that_is_refused_is_not_begun(gpu, memory, pair, torch, agains
     other = {"captures": lambda: CudaInterface(memory(), SHAPE, stream=captures), "read-only": lambda: bytes(SIZE),
              "jax": lambda: jax(memory(), SHAPE), "shape": lambda: DLPack(memory(), (2, 2)),
              "odd shape": lambda: torch.Tensor(memory(), (8, 6, 4), strides=(4, 32, 1)), "name": lambda: DLPack(memory(), SHAPE),
-             "no array": lambda: 5}[against]()
+             "not an array": lambda: 5}[against]()
     target = {"a": odd if first == "odd" else whole, "none" if against == "name" else "b": other}
     error, match = AGAINST[against]
     with gpu.capture(captures) as graph:

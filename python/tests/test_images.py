@@ -67,7 +67,7 @@ def test_colour_order_is_checked_when_asked():
         writer.send(picture, pixel_format="rgb24")
         frame = reader.next()
         assert frame.numpy(pixel_format="rgb24").shape == (6, 8, 3) == frame["image"].numpy("RGB24").shape
-        with pytest.raises(sluice.FormatError, match="rgb24, bgr24 was asked for"):
+        with pytest.raises(sluice.FormatError, match="rgb24, not bgr24"):
             frame.numpy(pixel_format="bgr24")
         with pytest.raises(ValueError):
             frame.numpy(pixel_format="bgr25")
