@@ -18,12 +18,12 @@ enum link_code {
 };
 
 /* What was made for a slot: a framework's array, and the result that contains it. */
-struct shown {
+struct slot_result {
     PyObject *view, *result;
 };
 
 /* Host memory that frames are copied into, and the result with the array over it. */
-struct landing {
+struct host_copy {
     PyObject *result;
     struct sluice_array to;
     struct lease *lease; /* of the frame that is being copied */
@@ -40,8 +40,8 @@ struct link {
     bool pinned;          /* the memory of the last copy is pinned */
     bool pipelined;
     bool gpu_wait;        /* torch: the current stream waits, not the CPU */
-    bool told;            /* the end of the last session was reported */
-    bool news;            /* that `pending` is of another session is not reported yet */
+    bool reported;        /* the end of the last session was reported */
+    bool unreported;      /* that `pending` is of another session is not reported yet */
     uint32_t window, threshold, window_frames, window_sleeps; /* when gpu_wait switches on by itself; 0: never */
     int64_t timeout_ns;   /* for a published frame to be finished */
     int64_t spin_ns;      /* waits up to this long count as spun */
@@ -51,9 +51,9 @@ struct link {
     struct lease *pending; /* acquired, not returned yet */
     PyObject *result;      /* a callable: makes a result from an array */
     PyObject *none;        /* the result without a frame */
-    struct shown shown[2][LINK_SLOTS];
-    struct landing landings[2];
-    unsigned landing; /* the one filled last */
+    struct slot_result slot_results[2][LINK_SLOTS];
+    struct host_copy host_copies[2];
+    unsigned last_copy; /* the one filled last */
     uint64_t frames, missed, overruns, timeouts, renewals, spin_hits, sleep_hits, latched;
     bool markless; /* its frames cannot be marked */
     uint64_t spun_ns, slept_ns;
@@ -71,7 +71,7 @@ struct link_writer {
 /* Acquires a frame for work of this framework; FRAMEWORK_NONE: the CPU waits for it. `given`: the stream that will use it, or
  * NULL. 0 with *lease; a result of the library, or LINK_RENEWED, without; LINK_RAISED with an exception. */
 #define LINK_RAISED (-1000)
-int link_take(struct link *link, struct channel *channel, enum framework framework,
+int link_acquire(struct link *link, struct channel *channel, enum framework framework,
               PyObject *given, struct lease **lease);
 
 /* Holds the program's next frame, and releases the one before. */
@@ -99,7 +99,7 @@ int link_native(PyObject *given, size_t *native);
 
 /* Drops all that was made for a session. */
 void link_forget(struct link *link);
-void link_forget_landings(struct link *link);
+void link_forget_copies(struct link *link);
 
 /* Only one thread at a time between the two. -1 with an exception. */
 int link_enter(struct link *link);

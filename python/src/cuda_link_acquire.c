@@ -151,32 +151,32 @@ static int acquire(struct link *link, struct channel *channel, struct lease *lea
 }
 
 /* Is it the first frame of another session or format? */
-static bool is_news(struct link *link, const struct lease *lease)
+static bool is_renewal(struct link *link, const struct lease *lease)
 {
     bool other = link->session != lease->frame.session ||
                  link->generation != lease->frame.generation;
-    bool news = other && link->session && !link->told;
+    bool renewed = other && link->session && !link->reported;
 
     link->session = lease->frame.session;
     link->generation = lease->frame.generation;
-    link->told = false;
+    link->reported = false;
     if (other)
         link_forget(link);
-    link->renewals += news;
-    return news;
+    link->renewals += renewed;
+    return renewed;
 }
 
-static int settle(struct link *link, int r)
+static int report(struct link *link, int r)
 {
     if (PyErr_Occurred())
         return LINK_RAISED;
     if (r == SLUICE_CLOSED || r == SLUICE_NO_WRITER) {
-        bool first = !link->told && link->session;
+        bool first = !link->reported && link->session;
         if (first) { /* the writer frees the memory without waiting for readers */
             link_forget(link);
             link_hold(link, NULL);
         }
-        link->told = true;
+        link->reported = true;
         return first ? r : SLUICE_NO_WRITER;
     }
     if (r >= 0 || r == SLUICE_E_LOST || r == SLUICE_E_CLOSED)
@@ -185,15 +185,15 @@ static int settle(struct link *link, int r)
     return LINK_RAISED;
 }
 
-int link_take(struct link *link, struct channel *channel, enum framework framework,
+int link_acquire(struct link *link, struct channel *channel, enum framework framework,
               PyObject *given, struct lease **out)
 {
     struct lease *lease;
     int r = LINK_RAISED;
 
     *out = NULL;
-    if (link->news) {
-        link->news = false;
+    if (link->unreported) {
+        link->unreported = false;
         return LINK_RENEWED;
     }
     if (!(lease = lease_new(channel)))
@@ -208,7 +208,7 @@ int link_take(struct link *link, struct channel *channel, enum framework framewo
     if (r != 0) {
         lease_discard(lease);
         lease = NULL;
-    } else if (is_news(link, lease)) {
+    } else if (is_renewal(link, lease)) {
         (void)lease_drop(link->pending);
         link->pending = lease;
         return LINK_RENEWED;
@@ -222,7 +222,7 @@ int link_take(struct link *link, struct channel *channel, enum framework framewo
         lease = link->pending;
         link->pending = NULL;
     } else {
-        return settle(link, r);
+        return report(link, r);
     }
     link->frames++;
     link->missed += lease->frame.missed;
@@ -241,24 +241,24 @@ void link_hold(struct link *link, struct lease *lease)
 
 /* ---- as an array of its framework ---- */
 
-static PyObject *result_of(struct link *link, PyObject *view, struct shown *shown)
+static PyObject *result_for(struct link *link, PyObject *view, struct slot_result *made)
 {
     PyObject *result;
 
-    if (shown->view == view)
-        return Py_NewRef(shown->result);
+    if (made->view == view)
+        return Py_NewRef(made->result);
     if (!(result = PyObject_CallFunctionObjArgs(link->result, view, NULL)))
         return NULL;
-    Py_XDECREF(shown->view);
-    Py_XDECREF(shown->result);
-    shown->view = Py_NewRef(view);
-    shown->result = Py_NewRef(result);
+    Py_XDECREF(made->view);
+    Py_XDECREF(made->result);
+    made->view = Py_NewRef(view);
+    made->result = Py_NewRef(result);
     return result;
 }
 
 /* Need the framework's current stream not be recorded? On cuda-link's channels a frame is not held until streams have finished
  * with it, and one that is ready needs no wait. */
-static bool is_free(const struct link *link, const struct lease *lease)
+static bool needs_no_record(const struct link *link, const struct lease *lease)
 {
     return link->foreign && !(lease->frame.flags & SLUICE_FRAME_AHEAD);
 }
@@ -266,14 +266,14 @@ static bool is_free(const struct link *link, const struct lease *lease)
 static PyObject *show(struct link *link, struct lease *lease, enum framework framework, bool given)
 {
     struct state *state = link->reader->state;
-    struct shown *shown = &link->shown[framework == FRAMEWORK_CUPY][lease->frame.slot % LINK_SLOTS];
+    struct slot_result *made = &link->slot_results[framework == FRAMEWORK_CUPY][lease->frame.slot % LINK_SLOTS];
     struct sluice_array a;
     PyObject *view, *result = NULL;
-    bool told = given || is_free(link, lease);
+    bool recorded = given || needs_no_record(link, lease);
     int r;
 
-    if (told && link->foreign && shown->result) /* in a session a slot is always the same memory, of the same format */
-        return Py_NewRef(shown->result);
+    if (recorded && link->foreign && made->result) /* in a session a slot is always the same memory, of the same format */
+        return Py_NewRef(made->result);
     if ((r = sluice_frame_array(&lease->frame, NULL, &a)) != 0)
         return raise_result(state, r);
     if (link->copies || !lease->device) {
@@ -283,9 +283,9 @@ static PyObject *show(struct link *link, struct lease *lease, enum framework fra
         if (view)
             result = PyObject_CallFunctionObjArgs(link->result, view, NULL);
     } else {
-        view = told ? view_made(state, lease, &a, framework, NULL) : view_of(state, lease, &a, framework, NULL);
+        view = recorded ? view_made(state, lease, &a, framework, NULL) : view_of(state, lease, &a, framework, NULL);
         if (view)
-            result = result_of(link, view, shown);
+            result = result_for(link, view, made);
     }
     Py_XDECREF(view);
     return result;
@@ -304,7 +304,7 @@ PyObject *link_show(struct link *link, enum framework framework, PyObject *given
         link_leave(link);
         return PyLong_FromLong(SLUICE_E_CLOSED);
     }
-    r = link_take(link, channel, framework, given, &lease);
+    r = link_acquire(link, channel, framework, given, &lease);
     if (r == 0) {
         result = show(link, lease, framework, given && lease->used_count);
         link_hold(link, lease);
@@ -321,7 +321,7 @@ PyObject *link_show(struct link *link, enum framework framework, PyObject *given
 /* ---- waiting for one ---- */
 
 /* Sleeps in slices, while no writer could wake the reader. */
-static int nap(struct channel *channel, int64_t timeout_ns)
+static int sleep_in_slices(struct channel *channel, int64_t timeout_ns)
 {
     struct patience patience = patience_new(timeout_ns);
     int again;
@@ -346,7 +346,7 @@ static int wait_for(struct link *link, struct channel *channel, int64_t timeout_
         return -1;
     r = reader_acquire(link->reader, channel, lease, timeout_ns);
     if (r == 0) {
-        link->news = is_news(link, lease);
+        link->unreported = is_renewal(link, lease);
         link->pending = lease;
         return 1;
     }
@@ -354,8 +354,8 @@ static int wait_for(struct link *link, struct channel *channel, int64_t timeout_
     link->timeouts += r == SLUICE_E_LOST;
     if (PyErr_Occurred())
         return -1;
-    if (r == SLUICE_CLOSED && (!link->session || link->told))
-        return nap(channel, timeout_ns);
+    if (r == SLUICE_CLOSED && (!link->session || link->reported))
+        return sleep_in_slices(channel, timeout_ns);
     return r == SLUICE_CLOSED || (r < 0 && r != SLUICE_E_LIMIT);
 }
 

@@ -20,7 +20,7 @@ static void free_object(PyObject *self)
 }
 
 /* Catches an exception of this kind: returns it, and clears the error. NULL: it is of another kind, and stays raised. */
-static PyObject *taken(PyObject *wanted)
+static PyObject *catch_error(PyObject *wanted)
 {
     PyObject *kind, *value, *traceback;
 
@@ -36,7 +36,7 @@ static PyObject *taken(PyObject *wanted)
 }
 
 /* The only argument of a call. Borrowed; NULL with an exception if it is missing and required (`must`). */
-static PyObject *only(const char *function, const char *name, PyObject *const *args, Py_ssize_t count, PyObject *keywords, bool must)
+static PyObject *single_argument(const char *function, const char *name, PyObject *const *args, Py_ssize_t count, PyObject *keywords, bool must)
 {
     const char *const names[] = { name, NULL };
     PyObject *value = NULL;
@@ -122,7 +122,7 @@ struct exporter {
     unsigned long long published;           /* by this call */
 };
 
-static bool usual(const struct exporter *exporter, PyObject *object, uintptr_t *address)
+static bool is_usual(const struct exporter *exporter, PyObject *object, uintptr_t *address)
 {
     const struct frame *frame = (const struct frame *)object;
 
@@ -139,7 +139,7 @@ static bool usual(const struct exporter *exporter, PyObject *object, uintptr_t *
 /* The library's error, as the Python class reports it. */
 static PyObject *failed(PyObject *self, const struct state *state)
 {
-    PyObject *error = taken(state->error), *said;
+    PyObject *error = catch_error(state->error), *said;
 
     if (!error)
         return NULL;
@@ -151,14 +151,14 @@ static PyObject *failed(PyObject *self, const struct state *state)
 static PyObject *export(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
     struct exporter *exporter = (struct exporter *)self;
-    PyObject *frame = only("export", "frame", args, count, keywords, true), *said;
+    PyObject *frame = single_argument("export", "frame", args, count, keywords, true), *said;
     struct link_writer *link = exporter->link;
     uintptr_t address;
     int r;
 
     if (!frame)
         return NULL;
-    if (!link || !usual(exporter, frame, &address))
+    if (!link || !is_usual(exporter, frame, &address))
         return PyObject_CallMethod(self, "_export", "O", frame);
     Py_INCREF((PyObject *)link);
     r = link_send(link, address, ((struct frame *)frame)->stream);
@@ -246,7 +246,7 @@ struct importer {
 };
 
 /* Returns a result as it is; a number or an error goes to the Python class. */
-static PyObject *found(struct importer *importer, const struct link *link, PyObject *result, const char *framework,
+static PyObject *report_outcome(struct importer *importer, const struct link *link, PyObject *result, const char *framework,
                        PyObject *stream)
 {
     PyObject *self = (PyObject *)importer, *said, *error;
@@ -260,7 +260,7 @@ static PyObject *found(struct importer *importer, const struct link *link, PyObj
     }
     if (!link) /* Python knows why */
         return PyObject_CallMethod(self, "_failed", "OsO", Py_None, framework, stream ? stream : Py_None);
-    if (!(error = taken(PyExc_Exception)))
+    if (!(error = catch_error(PyExc_Exception)))
         return NULL;
     said = PyObject_CallMethod(self, "_failed", "OsO", error, framework, stream ? stream : Py_None);
     Py_DECREF(error);
@@ -274,12 +274,12 @@ static PyObject *get(PyObject *self, enum framework framework, const char *funct
     struct link *link = importer->link;
     PyObject *stream = NULL, *result = NULL;
 
-    if ((count || keywords) && !(stream = only(function, "stream", args, count, keywords, false)) && PyErr_Occurred())
+    if ((count || keywords) && !(stream = single_argument(function, "stream", args, count, keywords, false)) && PyErr_Occurred())
         return NULL;
     Py_XINCREF((PyObject *)link);
     if (link)
         result = link_show(link, framework, stream == Py_None ? NULL : stream);
-    result = found(importer, link, result, framework == FRAMEWORK_CUPY ? "cupy" : "torch", stream);
+    result = report_outcome(importer, link, result, framework == FRAMEWORK_CUPY ? "cupy" : "torch", stream);
     Py_XDECREF((PyObject *)link);
     return result;
 }
@@ -303,7 +303,7 @@ static PyObject *get_frame_numpy(PyObject *self, PyObject *Py_UNUSED(none))
     Py_XINCREF((PyObject *)link);
     if (link)
         result = link_numpy(link);
-    result = found(importer, link, result, "numpy", NULL);
+    result = report_outcome(importer, link, result, "numpy", NULL);
     Py_XDECREF((PyObject *)link);
     return result;
 }

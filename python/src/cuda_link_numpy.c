@@ -14,26 +14,26 @@
 
 /* ---- memory ---- */
 
-static void wait_for(struct landing *landing, int *result)
+static void wait_for(struct host_copy *copy, int *result)
 {
     int r;
 
-    Py_BEGIN_ALLOW_THREADS r = sluice_ticket_wait(landing->ticket, PATIENCE);
+    Py_BEGIN_ALLOW_THREADS r = sluice_ticket_wait(copy->ticket, PATIENCE);
     Py_END_ALLOW_THREADS *result = r;
 }
 
-void link_forget_landings(struct link *link)
+void link_forget_copies(struct link *link)
 {
     for (int i = 0; i < 2; i++) {
-        struct landing *landing = &link->landings[i];
+        struct host_copy *copy = &link->host_copies[i];
         int r = 0;
-        if (landing->lease)
-            wait_for(landing, &r);
+        if (copy->lease)
+            wait_for(copy, &r);
         if (copy_may_go_on(r)) /* the copy may still write to it: leaked */
-            Py_XINCREF(landing->result);
-        (void)lease_drop(landing->lease);
-        Py_XDECREF(landing->result);
-        memset(landing, 0, sizeof *landing);
+            Py_XINCREF(copy->result);
+        (void)lease_drop(copy->lease);
+        Py_XDECREF(copy->result);
+        memset(copy, 0, sizeof *copy);
     }
 }
 
@@ -70,39 +70,39 @@ static PyObject *array_over(struct state *state, const struct sluice_array *a, P
     return made;
 }
 
-static int prepare(struct link *link, struct landing *landing, const char *device,
+static int prepare(struct link *link, struct host_copy *copy, const char *device,
                    const struct sluice_array *a)
 {
     struct state *state = link->reader->state;
     PyObject *memory, *array;
     void *data = NULL;
-    int r = sluice_array_wrap(&landing->to, a->name, NULL, a->dtype, a->ndim, a->shape, NULL);
+    int r = sluice_array_wrap(&copy->to, a->name, NULL, a->dtype, a->ndim, a->shape, NULL);
 
     if (r != 0) {
         raise_result(state, r);
         return -1;
     }
-    memory = memory_for(link, device, landing->to.nbytes, &data);
-    array = memory ? array_over(state, &landing->to, memory) : NULL;
+    memory = memory_for(link, device, copy->to.nbytes, &data);
+    array = memory ? array_over(state, &copy->to, memory) : NULL;
     if (array)
-        landing->result = PyObject_CallFunctionObjArgs(link->result, array, NULL);
-    landing->to.data = data;
+        copy->result = PyObject_CallFunctionObjArgs(link->result, array, NULL);
+    copy->to.data = data;
     Py_XDECREF(memory);
     Py_XDECREF(array);
-    return landing->result ? 0 : -1;
+    return copy->result ? 0 : -1;
 }
 
-static bool fits(const struct landing *landing, const struct sluice_array *a)
+static bool fits(const struct host_copy *copy, const struct sluice_array *a)
 {
-    return landing->result && memcmp(&landing->to.dtype, &a->dtype, sizeof a->dtype) == 0 &&
-           landing->to.ndim == a->ndim &&
-           memcmp(landing->to.shape, a->shape, (size_t)a->ndim * sizeof a->shape[0]) == 0;
+    return copy->result && memcmp(&copy->to.dtype, &a->dtype, sizeof a->dtype) == 0 &&
+           copy->to.ndim == a->ndim &&
+           memcmp(copy->to.shape, a->shape, (size_t)a->ndim * sizeof a->shape[0]) == 0;
 }
 
 /* The buffer for the frame. NULL with an exception. */
-static struct landing *landing_for(struct link *link, struct lease *lease)
+static struct host_copy *copy_for(struct link *link, struct lease *lease)
 {
-    struct landing *landing = &link->landings[link->pipelined ? !link->landing : 0];
+    struct host_copy *copy = &link->host_copies[link->pipelined ? !link->last_copy : 0];
     struct sluice_array a;
     int r = sluice_frame_array(&lease->frame, NULL, &a);
 
@@ -110,40 +110,40 @@ static struct landing *landing_for(struct link *link, struct lease *lease)
         raise_result(link->reader->state, r);
         return NULL;
     }
-    if (fits(landing, &a))
-        return landing;
-    if (landing->result)
-        link_forget_landings(link);
-    return prepare(link, landing, device_text(lease->device), &a) == 0 ? landing : NULL;
+    if (fits(copy, &a))
+        return copy;
+    if (copy->result)
+        link_forget_copies(link);
+    return prepare(link, copy, device_text(lease->device), &a) == 0 ? copy : NULL;
 }
 
 /* ---- one after the other ---- */
 
-static int copy_now(struct channel *channel, struct lease *lease, struct landing *landing)
+static int copy_now(struct channel *channel, struct lease *lease, struct host_copy *copy)
 {
     int r;
 
-    Py_BEGIN_ALLOW_THREADS r = sluice_reader_fetch(channel->reader, &lease->frame, &landing->to, 1,
+    Py_BEGIN_ALLOW_THREADS r = sluice_reader_fetch(channel->reader, &lease->frame, &copy->to, 1,
                                                    SLUICE_ON_CPU, NULL);
     if (r == 0)
         r = sluice_reader_check(channel->reader, &lease->frame);
-    Py_END_ALLOW_THREADS if (r == SLUICE_TIMEOUT) landing->result = NULL; /* the copy may still write to it: leaked */
+    Py_END_ALLOW_THREADS if (r == SLUICE_TIMEOUT) copy->result = NULL; /* the copy may still write to it: leaked */
     return r;
 }
 
-static PyObject *give(struct link *link, struct channel *channel)
+static PyObject *copy_frame(struct link *link, struct channel *channel)
 {
-    struct landing *landing = NULL;
+    struct host_copy *copy = NULL;
     struct lease *lease;
     bool torn = true;
     int r = 0;
 
     for (int tries = 0; torn && tries < TRIES; tries++) {
         torn = false;
-        if ((r = link_take(link, channel, FRAMEWORK_NONE, NULL, &lease)) != 0)
+        if ((r = link_acquire(link, channel, FRAMEWORK_NONE, NULL, &lease)) != 0)
             break;
-        if ((landing = landing_for(link, lease)))
-            r = copy_now(channel, lease, landing);
+        if ((copy = copy_for(link, lease)))
+            r = copy_now(channel, lease, copy);
         else
             r = LINK_RAISED;
         torn = r == SLUICE_E_LOST;
@@ -155,7 +155,7 @@ static PyObject *give(struct link *link, struct channel *channel)
         }
     }
     if (r == 0)
-        return Py_NewRef(landing->result);
+        return Py_NewRef(copy->result);
     if (torn || r == SLUICE_TIMEOUT) /* torn: the writer is faster than each copy */
         return Py_NewRef(link->none);
     return r == LINK_RAISED ? NULL : PyLong_FromLong(r);
@@ -164,79 +164,79 @@ static PyObject *give(struct link *link, struct channel *channel)
 /* ---- pipelined ---- */
 
 static int queue_on(const struct stream *stream, struct link *link, struct channel *channel,
-                    struct lease *lease, struct landing *landing)
+                    struct lease *lease, struct host_copy *copy)
 {
-    int r = sluice_reader_fetch(channel->reader, &lease->frame, &landing->to, 1,
-                                stream_handle(stream), &landing->ticket);
+    int r = sluice_reader_fetch(channel->reader, &lease->frame, &copy->to, 1,
+                                stream_handle(stream), &copy->ticket);
 
     if (r != 0) {
         raise_result(link->reader->state, r);
         return -1;
     }
-    landing->lease = lease;
-    landing->marked = false;
+    copy->lease = lease;
+    copy->marked = false;
     if (link->foreign && !link->markless) {
         r = sluice_cipd_mark(channel->reader, &lease->frame, stream_handle(stream));
-        landing->marked = r == 0;
+        copy->marked = r == 0;
         link->markless = r == SLUICE_E_UNSUPPORTED;
     }
     return 0;
 }
 
 static int queue(struct link *link, struct channel *channel, struct lease *lease,
-                 struct landing *landing)
+                 struct host_copy *copy)
 {
     struct stream *stream = copy_stream(link->reader->state, channel, device_text(lease->device));
     int r = stream ? lease_use(lease, stream_keep(stream)) : -1;
 
     if (r == 0)
-        r = queue_on(stream, link, channel, lease, landing);
+        r = queue_on(stream, link, channel, lease, copy);
     stream_drop(stream);
     return r;
 }
 
 /* Finishes the copy that the previous call queued. The writer may have reused the slot since; the mark behind the copy tells
  * whether it did so during the copy. A new reference; link->none if the frame was torn. */
-static PyObject *finish(struct link *link, struct channel *channel, struct landing *landing)
+static PyObject *finish(struct link *link, struct channel *channel, struct host_copy *copy)
 {
     int r = 0;
 
-    wait_for(landing, &r);
+    wait_for(copy, &r);
     if (copy_may_go_on(r)) /* as above */
-        landing->result = NULL;
+        copy->result = NULL;
     if (r == 0)
-        r = landing->marked ? sluice_cipd_check_mark(channel->reader, &landing->lease->frame)
-                            : sluice_reader_check(channel->reader, &landing->lease->frame);
+        r = copy->marked ? sluice_cipd_check_mark(channel->reader, &copy->lease->frame)
+                            : sluice_reader_check(channel->reader, &copy->lease->frame);
     link->overruns += r == SLUICE_E_LOST;
-    (void)lease_drop(landing->lease);
-    landing->lease = NULL;
+    (void)lease_drop(copy->lease);
+    copy->lease = NULL;
     if (r == SLUICE_E_LOST)
         return Py_NewRef(link->none);
-    return r == 0 ? Py_NewRef(landing->result) : raise_result(link->reader->state, r);
+    return r == 0 ? Py_NewRef(copy->result) : raise_result(link->reader->state, r);
 }
 
-static PyObject *give_pipelined(struct link *link, struct channel *channel)
+static PyObject *copy_pipelined(struct link *link, struct channel *channel)
 {
-    struct landing *landing, *before;
+    struct host_copy *copy, *before;
     struct lease *lease;
     PyObject *result;
-    int r = link_take(link, channel, FRAMEWORK_NONE, NULL, &lease);
+    int r = link_acquire(link, channel, FRAMEWORK_NONE, NULL, &lease);
 
     if (r != 0)
         return r == LINK_RAISED      ? NULL
                : r == SLUICE_TIMEOUT ? Py_NewRef(link->none)
                                      : PyLong_FromLong(r);
-    landing = landing_for(link, lease); /* may drop both buffers */
-    before = &link->landings[link->landing];
-    result = !landing        ? NULL
+    copy = copy_for(link, lease); /* may drop both buffers */
+    before = &link->host_copies[link->last_copy];
+    result = !copy        ? NULL
              : before->lease ? finish(link, channel, before)
                              : Py_NewRef(link->none); /* no copy was queued */
-    if (!result || queue(link, channel, lease, landing) < 0) {
+    if (!result || queue(link, channel, lease, copy) < 0) {
         (void)lease_drop(lease);
         Py_XDECREF(result);
         return NULL;
     }
-    link->landing = (unsigned)(landing - link->landings);
+    link->last_copy = (unsigned)(copy - link->host_copies);
     return result;
 }
 
@@ -248,7 +248,7 @@ PyObject *link_numpy(struct link *link)
     if (link_enter(link) < 0)
         return NULL;
     if ((channel = reader_keep_channel(link->reader)))
-        result = link->pipelined ? give_pipelined(link, channel) : give(link, channel);
+        result = link->pipelined ? copy_pipelined(link, channel) : copy_frame(link, channel);
     else
         result = PyLong_FromLong(SLUICE_E_CLOSED);
     channel_drop(channel);

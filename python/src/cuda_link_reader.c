@@ -15,13 +15,13 @@ void link_forget(struct link *link)
 {
     for (int kind = 0; kind < 2; kind++) {
         for (int slot = 0; slot < LINK_SLOTS; slot++) {
-            struct shown shown = link->shown[kind][slot];
-            link->shown[kind][slot] = (struct shown){ NULL, NULL };
-            Py_XDECREF(shown.view);
-            Py_XDECREF(shown.result);
+            struct slot_result made = link->slot_results[kind][slot];
+            link->slot_results[kind][slot] = (struct slot_result){ NULL, NULL };
+            Py_XDECREF(made.view);
+            Py_XDECREF(made.result);
         }
     }
-    link_forget_landings(link);
+    link_forget_copies(link);
     if (link->reader->channel)
         views_clear(link->reader->channel);
 }

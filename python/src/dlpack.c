@@ -235,7 +235,7 @@ static int check_device(const struct lease *lease, PyObject *device)
 }
 
 /* Orders the export on the consumer's stream, by DLPack's numbers. */
-static int take_for(struct array *array, PyObject *stream)
+static int export_for_consumer(struct array *array, PyObject *stream)
 {
     long long value = 1;
     int beyond = 0;
@@ -288,7 +288,7 @@ PyObject *dlpack_export(struct array *array, PyObject *const *args, Py_ssize_t c
                         "example by torch(copy=True)");
         return NULL;
     }
-    if (take_for(array, values[0]) < 0)
+    if (export_for_consumer(array, values[0]) < 0)
         return NULL;
     return copy ? copied_capsule(array->state, &array->a, major >= 1)
                 : dlpack_capsule(array->lease, &array->a, major >= 1, NULL);

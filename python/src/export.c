@@ -74,8 +74,8 @@ int export_to(struct state *state, struct lease *lease, enum framework framework
     uintptr_t native = 0;
 
     if (framework == FRAMEWORK_TORCH) { /* 0, the default stream, while it uses no GPU yet */
-        int told = framework_stream(state, framework, lease->device->ordinal, &native);
-        return told < 0 ? -1 : export_on(state, lease, native);
+        int found = framework_stream(state, framework, lease->device->ordinal, &native);
+        return found < 0 ? -1 : export_on(state, lease, native);
     }
     if (!from_dlpack(state, framework) || /* an absent framework is the better message */
         framework_current(state, framework, lease->device->name, &stream) < 0)

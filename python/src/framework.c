@@ -11,7 +11,7 @@
 /* ---- types ---- */
 
 /* By where it, or a class that it is derived from, was defined. */
-static enum framework look_at(struct state *state, PyTypeObject *type)
+static enum framework classify(struct state *state, PyTypeObject *type)
 {
     PyObject *interop = imported(&state->interop, "sluice._interop");
     PyObject *found = interop ? PyObject_CallMethod(interop, "framework_of", "O", type) : NULL;
@@ -72,14 +72,14 @@ static bool is_known(struct state *state, PyTypeObject *type, struct known_type 
 }
 
 /* Entries are filled in before they are counted, and stay. When all are in use, further types are classified each time. */
-static struct known_type know(struct state *state, PyTypeObject *type)
+static struct known_type remember(struct state *state, PyTypeObject *type)
 {
     struct known_type known;
 
     if (is_known(state, type, &known))
         return known;
     known = (struct known_type){ .type = type,
-                                 .framework = (int)look_at(state, type),
+                                 .framework = (int)classify(state, type),
                                  .exchange = read_exchange(type),
                                  .torch_stream = is_torch_stream(type) };
     streams_lock();
@@ -95,18 +95,18 @@ static struct known_type know(struct state *state, PyTypeObject *type)
 
 enum framework framework_of(struct state *state, PyObject *object)
 {
-    return (enum framework)know(state, Py_TYPE(object)).framework;
+    return (enum framework)remember(state, Py_TYPE(object)).framework;
 }
 
 const struct dl_exchange *framework_exchange(struct state *state, PyTypeObject *type)
 {
-    return know(state, type).exchange;
+    return remember(state, type).exchange;
 }
 
 const struct dl_exchange *framework_exchange_of(struct state *state, PyObject *object,
                                                 enum framework *framework)
 {
-    struct known_type known = know(state, Py_TYPE(object));
+    struct known_type known = remember(state, Py_TYPE(object));
 
     *framework = (enum framework)known.framework;
     return known.exchange;
@@ -114,7 +114,7 @@ const struct dl_exchange *framework_exchange_of(struct state *state, PyObject *o
 
 bool framework_torch_stream(struct state *state, PyObject *object)
 {
-    return know(state, Py_TYPE(object)).torch_stream;
+    return remember(state, Py_TYPE(object)).torch_stream;
 }
 
 /* ---- current streams ---- */
@@ -129,7 +129,7 @@ static PyObject *kept_loaded(PyObject **kept, const char *module, const char *at
     return value;
 }
 
-static int told(PyObject *number, uintptr_t *native)
+static int parse_native(PyObject *number, uintptr_t *native)
 {
     long long value = number ? PyLong_AsLongLong(number) : -1;
 
@@ -185,13 +185,13 @@ static int torch_stream(struct state *state, int ordinal, uintptr_t *native)
         return 1;
     }
     if ((ask = kept_loaded(&state->torch_raw, "torch._C", "_cuda_getCurrentRawStream")))
-        return told(call_for(ask, ordinal), native);
+        return parse_native(call_for(ask, ordinal), native);
     if (!(ask = kept_loaded(&state->torch_current, "torch.cuda", "current_stream")))
         return 0;
     PyObject *stream = call_for(ask, ordinal);
     PyObject *number = stream ? known_attribute(stream, &state->cuda_stream, "cuda_stream") : NULL;
     Py_XDECREF(stream);
-    return told(number, native);
+    return parse_native(number, native);
 }
 
 /* CuPy's current stream, a new reference; NULL with or without an exception. */
@@ -208,7 +208,7 @@ static int cupy_current(struct state *state, int ordinal, uintptr_t *native, PyO
 
     if (!(*stream = cupy_stream(state, ordinal)))
         return PyErr_Occurred() ? -1 : 0;
-    r = told(known_attribute(*stream, &state->ptr, "ptr"), native);
+    r = parse_native(known_attribute(*stream, &state->ptr, "ptr"), native);
     if (r < 0)
         Py_CLEAR(*stream);
     return r;

@@ -16,7 +16,7 @@ static bool on_gpu(struct dl_device device)
 
 /* ---- what a tensor is ---- */
 
-static int take_memory(const struct state *state, const struct dl_tensor *tensor,
+static int wrap_tensor(const struct state *state, const struct dl_tensor *tensor,
                        struct source *source)
 {
     int64_t strides[SLUICE_MAX_DIMS], element = sluice_dtype_size(tensor->dtype);
@@ -41,20 +41,20 @@ static int take_memory(const struct state *state, const struct dl_tensor *tensor
         tensor->dtype, tensor->ndim, tensor->shape, tensor->strides ? strides : NULL);
 }
 
-static int take_capsule(const struct state *state, PyObject *capsule, struct source *source)
+static int wrap_capsule(const struct state *state, PyObject *capsule, struct source *source)
 {
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
         struct dl_versioned *versioned = PyCapsule_GetPointer(capsule, "dltensor_versioned");
         source->read_only = versioned->flags & DL_READ_ONLY;
         if (versioned->version.major == 1)
-            return take_memory(state, &versioned->tensor, source);
+            return wrap_tensor(state, &versioned->tensor, source);
         raise_as(state, ERROR_E_UNSUPPORTED, "DLPack version %u is not supported: this release reads version 1",
                  (unsigned)versioned->version.major);
         return -1;
     }
     struct dl_managed *managed =
         PyCapsule_GetPointer(capsule, "dltensor"); /* raises if it is not one */
-    return managed ? take_memory(state, &managed->tensor, source) : -1;
+    return managed ? wrap_tensor(state, &managed->tensor, source) : -1;
 }
 
 /* ---- what a framework does for us ---- */
@@ -71,7 +71,7 @@ static int leave_to_framework(struct source *source, PyObject *object, int ordin
     return 0;
 }
 
-static int ask(PyObject *object, const char *method)
+static int is_true(PyObject *object, const char *method)
 {
     PyObject *answer = PyObject_CallMethod(object, method, NULL);
     int is = answer ? PyObject_IsTrue(answer) : -1;
@@ -86,14 +86,14 @@ static int is_lazy(PyObject *object, struct sluice_dtype dtype)
     int lazy = 0;
 
     if (dtype.code == SLUICE_COMPLEX)
-        lazy = ask(object, "is_conj");
+        lazy = is_true(object, "is_conj");
     if (lazy == 0 && (dtype.code == SLUICE_COMPLEX || dtype.code == SLUICE_FLOAT))
-        lazy = ask(object, "is_neg");
+        lazy = is_true(object, "is_neg");
     return lazy;
 }
 
 /* `ordinal`: of its GPU, or -1. */
-static int look_at(PyObject *object, struct source *source, int ordinal)
+static int check_elements(PyObject *object, struct source *source, int ordinal)
 {
     enum framework framework = source->framework;
     int lazy = framework == FRAMEWORK_TORCH ? is_lazy(object, source->array.dtype) : 0;
@@ -167,14 +167,14 @@ int source_exchange(struct state *state, PyObject *object, const struct user *us
         return 1;
     source->framework = framework;
     source->keeper = Py_NewRef(object);
-    if (table->borrow(object, &tensor) != 0 || take_memory(state, &tensor, source) < 0)
+    if (table->borrow(object, &tensor) != 0 || wrap_tensor(state, &tensor, source) < 0)
         return -1;
     bool gpu = on_gpu(tensor.device);
     if (!user->channel)
         return 0;
     if (gpu && device_ordinal(user->device) < 0)
         return leave_to_framework(source, object, tensor.device.id);
-    if (look_at(object, source, gpu ? tensor.device.id : -1) < 0)
+    if (check_elements(object, source, gpu ? tensor.device.id : -1) < 0)
         return -1;
     if (!gpu)
         return 0;
@@ -269,11 +269,11 @@ static int open_capsule(struct state *state, PyObject *object, const struct user
     }
     source->keeper = call_dlpack(object, stream);
     Py_XDECREF(stream);
-    if (!source->keeper || take_capsule(state, source->keeper, source) < 0)
+    if (!source->keeper || wrap_capsule(state, source->keeper, source) < 0)
         return -1;
     if (!user->channel)
         return 0;
-    return look_at(object, source, gpu ? where.id : -1);
+    return check_elements(object, source, gpu ? where.id : -1);
 }
 
 /* A tensor whose elements are yet to be negated, or conjugated, has no capsule. */
@@ -297,9 +297,9 @@ int source_dlpack(struct state *state, PyObject *object, const struct user *user
     source->framework = framework_of(state, object);
     if (source->framework != FRAMEWORK_TORCH)
         return open_capsule(state, object, user, source);
-    if ((lazy = ask(object, "is_conj")) ==
+    if ((lazy = is_true(object, "is_conj")) ==
         0) /* before a capsule is requested: that would fail */
-        lazy = ask(object, "is_neg");
+        lazy = is_true(object, "is_neg");
     if (lazy != 0)
         return lazy < 0 ? -1 : open_lazy(object, source);
     detached = PyObject_CallMethod(object, "detach",

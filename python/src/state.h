@@ -79,7 +79,7 @@ static inline struct state *state_of_class(PyTypeObject *type)
 #endif
 
 #define METHOD(f) ((PyCFunction)(void (*)(void))(f))
-/* An attribute that is only read, by `get`, which is told which one. */
+/* A read-only attribute; `get` has `what` as its closure. */
 #define FIELD_BY(get, name, what, text) \
     { \
         name, get, NULL, text, (void *)(intptr_t)what \

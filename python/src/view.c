@@ -113,7 +113,7 @@ static bool is_latest(const struct views *views, const struct lease *lease)
 }
 
 /* Empties the table when a new generation begins. */
-static void turn(struct views *views, const struct lease *lease, struct slot_views **old)
+static void begin_generation(struct views *views, const struct lease *lease, struct slot_views **old)
 {
     if (is_of(views, lease))
         return;
@@ -142,7 +142,7 @@ static struct slot_views *place(struct views *views, const struct lease *lease,
         return *kept;
     if (!is_latest(views, lease))
         return kept ? *kept = new_slot() : NULL;
-    turn(views, lease, old);
+    begin_generation(views, lease, old);
     if (!*slot)
         *slot = new_slot();
     if (kept && *slot)
@@ -151,7 +151,7 @@ static struct slot_views *place(struct views *views, const struct lease *lease,
 }
 
 /* Keeps `made`, instead of a view of another shape if there is one. Without memory it keeps nothing. */
-static void put(struct views *views, const struct lease *lease, const struct sluice_array *a,
+static void store(struct views *views, const struct lease *lease, const struct sluice_array *a,
                 enum framework framework, PyObject *made, struct slot_views **kept)
 {
     struct slot_views *old[SLOTS] = { NULL }, *slot;
@@ -220,7 +220,7 @@ PyObject *view_made(struct state *state, struct lease *lease, const struct sluic
     made = export_as(state, lease, a, framework, &pinned);
     (void)sluice_pin_drop(&pinned);
     if (made && views)
-        put(views, lease, a, framework, made, kept);
+        store(views, lease, a, framework, made, kept);
     return made;
 }
 

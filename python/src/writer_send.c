@@ -173,7 +173,7 @@ static int check_pixel_format(struct writer *writer, struct channel *channel,
 #define SMALL (UINT64_C(32) << 10)
 
 /* After the time-out: counts the frame as dropped, unless a slot is free now. */
-static int give_up(struct channel *channel, const struct sluice_frame *header)
+static int drop_frame(struct channel *channel, const struct sluice_frame *header)
 {
     struct sluice_frame frame = *header;
     int r = sluice_writer_begin(channel->writer, 1, &frame);
@@ -216,7 +216,7 @@ void writer_drop_kept(struct writer *writer)
 }
 
 /* Removes and returns those whose copies are done. With the channel entered. */
-static struct kept *take_done(struct writer *writer)
+static struct kept *remove_done(struct writer *writer)
 {
     struct kept *done = NULL;
 
@@ -338,12 +338,12 @@ static int send_arrays(struct writer *writer, struct send *send, struct sluice_f
         return SLUICE_E_STALE;
     channel = writer->channel;
     if (r == SLUICE_NO_SLOT)
-        r = give_up(channel, header);
+        r = drop_frame(channel, header);
     if (r == 0 && (!pixel_format || check_pixel_format(writer, channel, pixel_format) == 0)) {
         r = send->choice.on_gpu ? send_on_gpu(writer, send, header)
                                   : send_on_host(writer, send, header);
         if (r == 0 && writer->kept) /* otherwise the library's message is still needed */
-            done = take_done(writer);
+            done = remove_done(writer);
     }
     channel_leave(channel);
     if (done) {
