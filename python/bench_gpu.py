@@ -79,7 +79,7 @@ def measure(options):
     head = {"python": sys.version.split()[0], "packages": versions(), "commit": commit()}
 
     def keep(**more):
-        """Whole at any time, whoever ends this."""
+        """Complete at any time, also when the program is killed."""
         beside = output.with_suffix(".writing")
         with beside.open("w") as file:
             write({**more, **head, "seconds": round(time.monotonic() - began, 1), **report}, file)

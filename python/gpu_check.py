@@ -22,7 +22,7 @@ PLAYS = ("test_real_examples.py",)  # in real time: two processes of it, beside 
 ANYWHERE = ("test_cuda_link_frames.py", "test_cuda_link_waits.py", "test_real_cuda_link.py")
 TITLE, ALONE = "Python on the GPU", "Python, what is left behind"
 RANK, AGAINST = 1, 4  # behind the tests in C; behind all
-TAKES, AGAINST_TAKES = 15, 1000  # s: a file that nobody knows, all tests against a package
+TAKES, AGAINST_TAKES = 15, 1000  # s: an unknown file, all tests against a package
 AGAINST_FRAMES = "10000"  # each way, in each of the long tests
 STARTS, SHARE = 4, 40  # s: what a process takes to begin; one that takes longer is dealt to several
 NO_GPU = 77  # of bench_gpu.py
@@ -89,7 +89,7 @@ class Tests:
         self.site, self.out, self.run, self.options, self.gpus, self.parts = site, out, run, options, gpus, parts
         self.times = times
         self.last = {"CUDA_VISIBLE_DEVICES": gpus[-1]["uuid"]} if len(gpus) > 1 else {}
-        self.driver = {"SLUICE_CUDA_DRIVER": os.environ.get("SLUICE_CUDA_DRIVER", "libcuda.so.1")}  # nobody need look for one
+        self.driver = {"SLUICE_CUDA_DRIVER": os.environ.get("SLUICE_CUDA_DRIVER", "libcuda.so.1")}  # saves the search for one
         self.apart = ["-n", "1", "--max-worker-restart", "30"] if importlib.util.find_spec("xdist") else []  # a crash ends one test
 
     def says(self, title, line):

@@ -74,7 +74,7 @@ class Reader(_sluice._Reader):
 
     def stats(self):
         """-> ReaderStats"""
-        return ReaderStats(*self._stats())
+        return ReaderStats._make(self._stats())
 
     def cipd_info(self):
         """-> CipdInfo

@@ -58,7 +58,7 @@ class Writer(_sluice._Writer):
 
     def stats(self):
         """-> WriterStats"""
-        return WriterStats(*self._stats())
+        return WriterStats._make(self._stats())
 
     def cipd_info(self):
         """-> CipdInfo

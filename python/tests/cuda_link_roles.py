@@ -137,7 +137,7 @@ class Exporting(OnGpu):
         return "open"
 
     def captured(self, which="source"):
-        """Exports while the program's stream captures a graph, or another one does; by a "blocking" one nobody may use the
+        """Exports while the program's stream captures a graph, or another one does; with a "blocking" one nothing may use the
         default stream."""
         stream = self.source.stream if which == "source" else GPU.stream(which == "blocking")
         frame = cuda_link.GpuFrame(self.source.pointer.value, self.source.size, 0 if which == "blocking" else self.source.stream)
@@ -146,7 +146,7 @@ class Exporting(OnGpu):
         return {"outcome": outcome.name, "nodes": graph.nodes()}
 
     def flood(self, seconds, pause=0):
-        """Frames as fast as they go, each of one value."""
+        """Frames as fast as possible, each of one value."""
         end, value = time.monotonic() + float(seconds), 0
         while time.monotonic() < end:
             value = value % 250 + 1
@@ -162,7 +162,7 @@ class Exporting(OnGpu):
         return {"count": count, "skips": activation_barrier.read_state(segment)[2]}
 
     def from_host(self):
-        """Memory of the host, and of nobody."""
+        """Host memory, and an invalid address."""
         return self.exporter.export(cuda_link.GpuFrame(0x1000, self.source.size, 0)).name
 
     def stats(self):
@@ -191,7 +191,7 @@ class Exporting11(Exporting):
 
     def reuse(self, value, how):
         """Exports, and makes another frame in the same memory at once: on the stream that was "recorded"; or, if it was "guessed"
-        from PyTorch's current one, on another, as nobody was told of any. Work stands still there for a moment. Says whether the
+        from PyTorch's current one, on another, as no stream was named. Work stands still there for a moment. Says whether the
         export lasted until it went on."""
         self.source.fill(int(value))
         went_on, stream = threading.Event(), GPU.stream()

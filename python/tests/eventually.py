@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What becomes true, but not when: threads, other processes and the GPU take as long as a busy machine lets them."""
+"""Waits for conditions, not for times: threads, other processes and the GPU may be slow on a busy machine."""
 import time
 
 SECONDS = 60  # for what is there at once on an idle machine
@@ -7,8 +7,8 @@ STARTS = 200  # for what another process has to start for: Python and its packag
 
 
 def wait_until(condition, seconds=SECONDS):
-    """Fails a test in which it does not come to pass."""
-    assert comes_to(lambda: bool(condition()), True, seconds), "it did not come to pass"
+    """Fails the test if the condition does not become true in time."""
+    assert comes_to(lambda: bool(condition()), True, seconds), "it did not happen in time"
 
 
 def comes_to(read, wanted, seconds=SECONDS):

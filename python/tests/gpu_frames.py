@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A channel on a GPU, for tests of its frames: what fills them, and which slots are free."""
+"""A channel on a GPU, for tests of its frames: kernels that fill them, and the free slots."""
 import time
 
 import pytest

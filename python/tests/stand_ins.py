@@ -54,7 +54,7 @@ class Stream:
     ptr = 0
 
     def wait_event(self, event):
-        raise AssertionError(f"nobody should ask it to wait for {event}")
+        raise AssertionError(f"it must not wait for {event}")
 
 
 def install():

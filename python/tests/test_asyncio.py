@@ -24,7 +24,7 @@ def test_async_for_takes_frames_to_the_end():
             await asyncio.sleep(0.02)
             for value in range(30):
                 writer.send(bytes([value] * 4))
-                while len(got) < value:  # it may be one behind: the writer waits for nobody
+                while len(got) < value:  # it may be one behind: the writer does not wait
                     await asyncio.sleep(0.001)
             writer.close()
             await asyncio.wait_for(task, SECONDS)

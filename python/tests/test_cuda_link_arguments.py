@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What sluice.cuda_link is given and cannot be is an error that has the argument's name, before anything is made."""
+"""Invalid arguments of sluice.cuda_link are errors that name the argument, before anything is created."""
 import dataclasses
 import os
 

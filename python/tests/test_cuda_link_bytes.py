@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The segments that sluice.cuda_link lets programs look into: a channel's, and the activation barrier's."""
+"""The segments that sluice.cuda_link lets programs inspect: a channel's, and the activation barrier's."""
 import os
 import pathlib
 import time

@@ -93,7 +93,7 @@ def test_stats_have_cuda_links_keys(link):
 
 
 def test_copies_are_whole_or_not_given(link):
-    """A producer that waits for nobody; each of its frames is of one value."""
+    """A producer that never waits; each of its frames is of one value."""
     exporter, importer = link.exporter(512, 512, 4, slots=1), link.importer()
     exporter.child.write("flood 120")
     told = importer.whole()

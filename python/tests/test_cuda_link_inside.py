@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What programs find inside of cuda-link's exporters and importers, beside their calls."""
+"""Attributes of cuda-link's exporters and importers that programs use besides the calls."""
 import pytest
 
 import sluice.cuda_link as cuda_link

@@ -52,7 +52,7 @@ def test_install(run):
     "import streams._compat.cuda_ipc._cuda_adapters as found",
 ])
 def test_each_way_to_import_it(tmp_path, run, statement):
-    """Also where nobody has imported the package that the copy is in."""
+    """Also if the package that contains the copy is not imported."""
     copy = tmp_path / "streams" / "_compat" / "cuda_ipc"
     copy.mkdir(parents=True)
     (copy / "__init__.py").write_text("raise ImportError('this is the copy')\n")

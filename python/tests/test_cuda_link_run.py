@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`python -m sluice.cuda_link PROGRAM`, where that is no file."""
+"""`python -m sluice.cuda_link PROGRAM`, if that is not a file."""
 import subprocess
 import sys
 

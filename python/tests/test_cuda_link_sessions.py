@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""sluice.cuda_link between processes: producers that come, go and change, and segments that are none."""
+"""sluice.cuda_link between processes: producers that start, stop and change, and invalid segments."""
 import pathlib
 import subprocess
 import sys

@@ -106,7 +106,7 @@ def test_a_blocking_exporter_waits_for_its_gpu(link):
     exporter.shut_gate()
     exporter.child.write("export 2 queued")
     for _ in range(20):
-        says(importer.get(), "NO_FRAME")  # nobody knows of it yet
+        says(importer.get(), "NO_FRAME")  # not published yet
     exporter.child.process.stdin.flush()
     exporter.kill()
 
@@ -134,7 +134,7 @@ def test_nothing_gets_into_a_graph_of_the_programs(link):
     exporter.source_done(1)
     assert exporter.captured("source") == {"outcome": "SKIPPED_NOT_READY", "nodes": 0}
     assert exporter.stats()["skipped"] == 1
-    told = exporter.captured("blocking")  # where nobody may use the default stream, which the frame is made on
+    told = exporter.captured("blocking")  # nothing may use the default stream then, and the frame is made on it
     assert told["nodes"] == 0 and told["outcome"] in ("PUBLISHED", "SKIPPED_NOT_READY")
     assert exporter.captured("another") == {"outcome": "PUBLISHED", "nodes": 0}
     is_frame(importer.until("get"), 1)
@@ -148,7 +148,7 @@ def test_frames_come_while_others_capture(link, which):
         told = importer.captured(method, which)
         assert told["nodes"] == 0
         is_frame(told, value)
-    for value, method in enumerate(("get", "cupy"), 7):  # not ready: on a stream that is shut nobody can wait for it
+    for value, method in enumerate(("get", "cupy"), 7):  # not ready: nothing can wait for it on a stream that stands still
         exporter.export(value, "gate")
         exporter.child.write("open_later 0.2")
         told = importer.captured(method, which)

@@ -22,7 +22,7 @@ def run_fetch():
 
 
 def test_a_release_inside_a_capture(gpu, writer, reader):
-    """It leaves nothing in the graph, and comes to pass when the capture has ended: also of two streams."""
+    """It adds nothing to the graph, and happens when the capture has ended: also with two streams."""
     for count in (1, 2):
         publish(gpu, writer, 5)
         streams = [gpu.stream() for _ in range(count)]
@@ -44,7 +44,7 @@ def test_a_release_inside_a_capture(gpu, writer, reader):
 
 
 def test_a_release_that_fails_inside_a_capture(gpu, writer, reader):
-    """The driver has no stream that waits for both; it comes behind the work of the one, when the capture on the other has ended."""
+    """No stream can wait for both: it ends behind the work of the one, once the capture on the other has ended."""
     if not gpu.fake:
         pytest.skip("no call of a GPU's driver can be made to fail")
     publish(gpu, writer, 5)
@@ -182,7 +182,7 @@ def test_a_slot_that_one_of_two_captures_has_is_not_waited_for(gpu, writer):
 
 @pytest.mark.parametrize("writable", [False, True])
 def test_copies_to_the_host_beside_a_capture(gpu, run_fetch, writable):
-    """They have streams of their own; only what the capturing stream may have written they would have to come behind."""
+    """They have streams of their own; they would have to wait only for what the capturing stream may have written."""
     with (sluice.Writer("out", shape=SIZE, device=gpu.device, writable=writable) as writer,
           sluice.Reader("out", writable=writable) as reader):
         publish(gpu, writer, 5)

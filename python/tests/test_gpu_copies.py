@@ -113,7 +113,7 @@ def test_images_and_their_planes(gpu, pair, pixel_format, align):
     for one, other in zip((there, *there.planes), (frame, *frame.planes), strict=True):
         expected, copy = one.copy(), other.copy()
         assert (copy.shape, copy.dtype) == (expected.shape, expected.dtype) and copy.flags.writeable
-        if expected.ndim > 1:  # else there are bytes between the rows, of which nobody speaks
+        if expected.ndim > 1:  # else there are bytes between the rows, which are undefined
             assert (copy == expected).all()
     assert (frame.numpy(pixel_format=pixel_format).shape) == there.shape
     with pytest.raises(sluice.FormatError):
@@ -257,7 +257,7 @@ def test_copy_to_a_tensor_is_queued_on_its_frameworks_stream(gpu, memory, pair, 
 
 
 def test_copy_to_on_a_stream_that_is_named(gpu, memory, pair, torch):
-    """It comes behind the tensor's own stream, and that behind it."""
+    """The copy waits for the tensor's own stream, and that for the copy."""
     writer, reader = pair()
     writer.send(pattern())
     frame = reader.next(timeout=60)
@@ -370,7 +370,7 @@ def test_a_target_that_a_framework_copies_into_wants_a_stream_of_its_gpu(gpu, me
 
 # What is the matter with the second of two targets, and what copy_to() says then.
 AGAINST = {"captures": (sluice.CaptureError, "captur"), "read-only": (BufferError, "read-only"), "jax": (TypeError, "JAX"),
-           "shape": (sluice.FormatError, "must be the same"), "odd shape": (sluice.FormatError, "must be the same"),
+           "shape": (sluice.FormatError, "only the same"), "odd shape": (sluice.FormatError, "must be the same"),
            "name": (KeyError, "none"), "not an array": (TypeError, "not an array")}
 
 
@@ -402,7 +402,7 @@ def test_a_mapping_that_is_refused_is_not_begun(gpu, memory, pair, torch, agains
 
 @pytest.mark.parametrize("captures", ["the frame's", "given", "framework"])
 def test_odd_targets_are_looked_at_before_others_are_copied(gpu, memory, pair, torch, captures):
-    """What a tensor in many pieces would come behind captures, and what the other would does not."""
+    """The stream that the copy of a tensor in many pieces would wait for captures, the other one's does not."""
     writer, reader = pair({name: sluice.Tensor(SHAPE, "uint8") for name in "ab"}, writable=True,
                           reader={"writable": captures == "the frame's"})
     writer.send({"a": pattern(), "b": pattern(seed=1)})

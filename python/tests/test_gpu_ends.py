@@ -234,7 +234,7 @@ def test_a_cancelled_slot_waits_for_its_streams(gpu, writer):
 
 
 def test_a_consumer_waits_for_what_writes(gpu, writer):
-    """Whoever takes a slot that is being filled on one stream comes behind that on another."""
+    """Another stream that uses a slot waits for the stream that fills it."""
     fills, looks = gpu.stream(), gpu.stream()
     with writer.frame(stream=sluice.Stream.from_handle(fills, gpu.device)) as frame:
         address = take(frame, fills).data

@@ -222,7 +222,7 @@ def test_nothing_leaks(gpu, writer, reader, scale):
         with reader.next(timeout=60) as frame:
             assert frame.sequence
             take(frame, streams[0]), take(frame, 1), Taken(frame[0].__dlpack__(stream=streams[1]))
-            frame.__dlpack__(stream=1)  # nobody consumes it
+            frame.__dlpack__(stream=1)  # not consumed
 
     def things():
         return list(gpu.things().values()) if gpu.fake else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sends as graphs of the driver's: where frames come again and nobody forbids it, and the frames are the same."""
+"""Sends as graphs of the driver: for repeated frames, unless they are disabled; the frames are the same."""
 import pytest
 
 import sluice

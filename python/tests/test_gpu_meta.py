@@ -20,7 +20,7 @@ class OnGpuByDLPack:
         return 2, 0
 
     def __dlpack__(self, **_):
-        raise AssertionError("nobody should ask for it")
+        raise AssertionError("this must not be used")
 
 
 def each_way(writer, meta):

@@ -242,7 +242,7 @@ def test_send_of_few_elements(gpu, memory, pair, torch, shape):
 
 
 def test_send_of_arrays_in_many_pieces(gpu, memory, pair, torch):
-    """PyTorch makes them whole; rows are the library's; what nobody can copy says so."""
+    """PyTorch makes them contiguous; the library copies rows; others are errors."""
     writer, reader = pair(shape=(8, 6, 4))
     packed = memory(pattern(seed=5))
     tensor = torch.Tensor(memory(pattern()), (8, 6, 4), strides=(4, 32, 1))
@@ -308,7 +308,7 @@ def test_a_stream_that_captures_is_refused_before_anything_is_queued(gpu, memory
             with pytest.raises(sluice.CaptureError):
                 send()
         with sluice.Stream(gpu.device), pytest.raises(sluice.CaptureError):
-            writer.send(torch.Tensor(source, SHAPE))  # what it would come behind
+            writer.send(torch.Tensor(source, SHAPE))  # what it would have to wait for
     assert graph.nodes() == 0
     assert writer.stats().committed == 1 and not got(gpu, target).any()
     frame.release()
@@ -392,7 +392,7 @@ def test_an_array_on_another_gpu_is_asked_for_on_a_stream_of_sluices(gpu, memory
 
 
 def test_what_a_capture_refuses_waits_for_none_of_its_arrays(gpu, memory, pair):
-    """Of two that a copy would have to come behind, the one that could be waited for comes first."""
+    """Of two streams that a copy would have to wait for, the first could be waited for."""
     writer, reader = pair({name: sluice.Tensor(SHAPE, "uint8") for name in "ab"}, writable=True, reader={"writable": True})
     writer.send({"a": pattern(), "b": pattern()})
     unused = reader.next(timeout=60)

@@ -76,7 +76,7 @@ frame.release()
 
 
 def test_the_current_streams_of_frameworks(with_torch):
-    """Where nobody names a stream, those are used that the frameworks work on."""
+    """Without a stream argument the frameworks' current streams are used."""
     with_torch("""
 publish(9)
 frame = reader.next(timeout=60)
@@ -215,7 +215,7 @@ else:
 
 
 def test_a_reader_that_waits_rehearses(with_torch):
-    """While a reader waits it makes a tensor that nobody gets: the next one takes less time. The frame knows nothing of it."""
+    """While a reader waits it makes a tensor and drops it, so that the next one takes less time. The frame is not affected."""
     with_torch("""
 import threading
 publish(9)
@@ -230,7 +230,7 @@ def wait():
     frame.release()
     return slot
 slot = wait()
-known = torch.exchanged > made  # nobody knew that it would be long
+known = torch.exchanged > made  # the wait was not known to be long
 for _ in range(50):
     if torch.exchanged == made:
         slot = wait()

@@ -98,7 +98,7 @@ def test_a_writers_frame_ends_behind_these(gpu, writer, reader, streams, named, 
 
 @pytest.mark.parametrize("how, behind", [("torch", "f"), ("dlpack", "f"), ("interface", "e"), ("dlpack, no stream", "e")])
 def test_a_stream_that_is_entered_later_counts_for_whom_names_none(gpu, writer, reader, streams, how, behind):  # noqa: F811
-    """The thread's stream is looked at when the frame is taken from the reader, and again if nobody has named any by then."""
+    """The thread's stream is looked up when the reader takes the frame, and again if no stream is named by then."""
     publish(gpu, writer, 1)
     frame = reader.next(timeout=60)
     with streams.entered("entered"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What errors say: the thing, and the mend, in the words of Python's interface."""
+"""Error messages name the object and the fix, in the terms of Python's interface."""
 import copy
 import pickle
 import re

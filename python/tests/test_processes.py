@@ -141,7 +141,7 @@ def test_multiprocessing(method, folder):
         process.start()
         assert answers.get(timeout=STARTS) == "open"
         value = 0
-        while answers.empty() and process.is_alive():  # however seldom it runs
+        while answers.empty() and process.is_alive():  # however rarely it runs
             value += 1
             writer.send(np.full(4, value))
             time.sleep(0.002)
@@ -203,7 +203,7 @@ writer.send(bytes(4)); thread.join()
 
 
 def test_multiprocessing_by_fork(run):
-    """It works where nothing was open before; otherwise the child is told, and nothing hangs."""
+    """It works if nothing was open before; otherwise the child gets an error, and nothing hangs."""
     out = run("""
 import multiprocessing, sluice
 context = multiprocessing.get_context("fork")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Streams and events that are closed or stale, and what is none."""
+"""Streams and events that are closed or stale, and invalid ones."""
 import gc
 import threading
 import time

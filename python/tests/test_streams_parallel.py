@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""sluice.parallel(): branches of a stream's work, side by side, and what comes behind all of them."""
+"""sluice.parallel(): branches of a stream's work that run side by side, and the work after all of them."""
 import ctypes
 import gc
 

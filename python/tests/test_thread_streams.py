@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The native stream 2 is another one on every thread: what a frame's end then comes behind."""
+"""The native stream 2 is a different one on each thread: which one a frame's end waits for."""
 import threading
 
 import pytest
@@ -12,7 +12,7 @@ PER_THREAD = 2
 
 
 class Taker(threading.Thread):
-    """Takes frames for its own default stream, on which it works, and lives until it is told to go."""
+    """Takes frames for its own default stream, on which it works, until it is stopped."""
 
     def __init__(self, gpu, frame):
         super().__init__()

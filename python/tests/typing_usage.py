@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Not run: mypy --strict reads it. What ought to be an error is marked, and must be one."""
+"""Not run: mypy --strict reads it. Lines that must be errors are marked."""
 from typing import Any, assert_type
 
 import numpy

@@ -165,7 +165,7 @@ def test_parallel_inside_a_capture_is_replayed():
 
 
 def test_frames_dropped_inside_a_capture_leave_nothing_in_the_graph():
-    """Replays give nothing back: a later frame of the same slot stays the reader's, beside a writer that takes all that it can."""
+    """Replays release nothing: the reader keeps a later frame of the same slot, while a writer takes all free slots."""
     with narrow_writer("n", slots=4, max_slots=4) as writer, sluice.Reader("n", hold=2) as reader:
         out = torch.zeros((SIDE, SIDE), dtype=torch.int32, device=DEVICE)
         write(writer, 7)
@@ -200,7 +200,7 @@ def test_frames_dropped_inside_a_capture_leave_nothing_in_the_graph():
 
 
 def test_frames_that_die_inside_a_capture_without_a_word():
-    """As above, but nobody calls release(): the last reference goes."""
+    """As above, but without release(): the last reference is dropped."""
     with narrow_writer("n") as writer, sluice.Reader("n") as reader:
         out = torch.zeros((SIDE, SIDE), dtype=torch.int32, device=DEVICE)
         for number in range(20):
@@ -278,7 +278,7 @@ def allocations():
 
 def test_a_stream_that_is_named_and_captures_has_nothing_made_whole():
     """PyTorch works on another stream, on which a copy was made before the stream was looked at. That of a mapping, too, whose other
-    array would have to come behind a capture."""
+    array would have to wait for a capture."""
     with (sluice.Writer("n", {name: sluice.Tensor((SIDE, SIDE), "float32") for name in "ab"}, device=DEVICE) as writer,
           sluice.Reader("n") as reader):
         odd = torch.ones((SIDE, 2 * SIDE), device=DEVICE)[:, ::2]

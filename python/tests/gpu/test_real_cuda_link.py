@@ -156,14 +156,14 @@ def test_tensors_go_out(link, kind, kinds):
             torch.cuda._sleep(1_000_000)
             tensor.fill_(value)
             assert exporter.export(frame_of(tensor)) is cuda_link.FrameOutcome.PUBLISHED
-            tensor.fill_(77)  # at once: it comes behind the copy
+            tensor.fill_(77)  # at once: it runs after the copy
             told = imports.until("numpy")
             assert told["value"] == value and told["whole"], told
         with torch.cuda.stream(torch.cuda.Stream()):
             torch.cuda._sleep(1_000_000)
             tensor.fill_(9)
             assert exporter.export(cuda_link.GpuFrame(tensor.data_ptr(), tensor.nbytes)) is cuda_link.FrameOutcome.PUBLISHED
-        assert imports.until("numpy")["value"] == 9  # nobody named the stream: it is PyTorch's current one
+        assert imports.until("numpy")["value"] == 9  # no stream is named: it is PyTorch's current one
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "uint8", "uint16", "int8", "int16"])
@@ -231,7 +231,7 @@ def sluice_stream():
 
 
 def test_frames_are_whole_at_full_speed(link):
-    """A producer that waits for nobody; each frame is of one value."""
+    """A producer that never waits; each frame is of one value."""
     exporter = link.exporter(1080, 1920, 4, slots=3)
     exporter.child.write("flood 120 0.0003")
     count, end = 0, time.monotonic() + 4

@@ -183,7 +183,7 @@ def test_numpy_is_a_copy_of_ones_own_in_pinned_memory(frame):
 
 
 def test_pinned_buffers_come_back_to_their_pool(pair):
-    """What numpy() gives is used again when nobody has it: a hundred thousand of them take no more memory than three."""
+    """Memory of numpy() is reused when it is not referenced: a hundred thousand arrays take no more than three."""
     writer, reader = pair
     writer.send(values())
     frame = reader.next(timeout=60)
@@ -331,7 +331,7 @@ def test_view_is_one_tensor_a_slot_and_holds_no_lease(pair):
 
 
 def test_memory_of_a_pool_that_streams_allocate_from(pair, cupy):
-    """By cudaMallocAsync: RMM's is such memory, and CuPy's and PyTorch's where they are told so."""
+    """By cudaMallocAsync: RMM has such memory, and CuPy and PyTorch if they are set to use it."""
     writer, reader = pair
     with cupy.cuda.using_allocator(cupy.cuda.MemoryAsyncPool().malloc):
         for number in range(5):  # what was freed may come again

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Long runs and sudden ends on a GPU: nothing grows, and who is killed takes nobody along."""
+"""Long runs and sudden ends on a GPU: nothing grows, and a killed process harms no other."""
 import asyncio
 import gc
 import os
@@ -79,7 +79,7 @@ def test_a_hundred_thousand_frames(scale):
                 elif kind == 9:
                     keep = frame.__cuda_array_interface__
                 elif kind == 10:
-                    keep = frame.__dlpack__(stream=1, max_version=(1, 0))  # a capsule that nobody takes
+                    keep = frame.__dlpack__(stream=1, max_version=(1, 0))  # a capsule that is not consumed
                 elif kind == 11:
                     keep = frame.torch(copy=True)
                 else:
@@ -353,7 +353,7 @@ def test_killed_readers_cost_the_writer_nothing(role):
 
 
 def test_a_store_into_a_frame_ends_that_process_alone(role):
-    """PyTorch knows of no read-only memory. The next message of Sluice's names what it was; nobody else notices."""
+    """PyTorch has no read-only memory. Sluice's next message names the cause; other processes do not notice."""
     with narrow_writer("cam") as writer, sluice.Reader("cam") as reader:
         child = role("store_into_a_frame", "cam")
         assert eventually(lambda: writer.stats().readers == 2)

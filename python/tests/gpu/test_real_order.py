@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Frames are whole though nobody waits for the GPU: each test has work that is still running when the frame is given up,
+"""Frames are whole though the CPU does not wait for the GPU: each test has work that is still running when the frame is given up,
 and a writer that has no other slot than that one. No host synchronisation in the loops but where values are compared."""
 import gc
 import threading
@@ -234,7 +234,7 @@ def test_send_is_behind_the_stream_that_made_the_tensor(narrow):
 
 
 def test_a_cancelled_frame_is_free_behind_its_work(narrow):
-    """A slow kernel still writes into the slot that was cancelled: nobody gets it before that has ended."""
+    """A slow kernel still writes into the cancelled slot: it is not reused before the kernel has ended."""
     writer, reader = narrow
     side = torch.cuda.Stream()
     sums, expected = [], []
@@ -296,7 +296,7 @@ def test_memory_that_is_used_again_while_a_kernel_reads_it(narrow):
 
 
 def test_memory_that_is_filled_without_being_begun_anew(narrow):
-    """The control of that test: the same slot, filled on another stream that nobody ordered behind the kernel. It sees that."""
+    """The control of that test: the same slot, filled on a stream that is not ordered behind the kernel, which the test detects."""
     side, raw = torch.cuda.Stream(), torch.cuda.Stream()
     sums = []
     for number in range(2, 22):

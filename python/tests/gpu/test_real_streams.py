@@ -290,7 +290,7 @@ def test_30_what_is_waited_for():
         assert time.perf_counter() - began >= 0.18 and stream.closed
         return busy
 
-    assert shown(leaving)  # unless it is told not to
+    assert shown(leaving)  # unless that is switched off
 
 
 def test_34_a_graph_that_reads_what_was_copied_from_frames():

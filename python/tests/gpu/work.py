@@ -52,7 +52,7 @@ def flood(writer, number, times=4):
 
 
 def take(reader, number, **options):
-    """That frame; those before it, of a flood, are given back. A framework may let go of frames a little late, as JAX does."""
+    """That frame; those before it, of a flood, are released. A framework may release frames a little late, as JAX does."""
     until = time.monotonic() + SECONDS
     while True:
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What frame `number` of these tests is full of."""
+"""The content of frame `number` in these tests."""
 import numpy
 
 

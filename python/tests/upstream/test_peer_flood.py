@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A reader of Sluice's that never pauses, beside a program of cuda-link's that waits for nobody. SLUICE_CIPD_FRAMES says how many
+"""A reader of Sluice's that never pauses, beside a program of cuda-link's that never waits. SLUICE_CIPD_FRAMES says how many
 frames: 10,000 on a GPU, some on the fake driver."""
 import os
 import threading
@@ -27,7 +27,7 @@ def while_it_answers(peer, command, look):
 
 
 class Spin:
-    """Takes whatever is new, and counts it; a frame that its writer came round to meanwhile is told to be lost."""
+    """Takes and counts what is new; a frame that the writer has overwritten meanwhile is reported as lost."""
 
     def __init__(self, reader):
         self.reader, self.taken, self.first, self.last = reader, 0, 0, 0

@@ -135,7 +135,7 @@ def test_order(peers, native):
 
 
 def test_many_frames_none_of_them_torn(peers, native):
-    """The exporter waits for nobody. A frame is whole, or its copy or its release says that it may not be."""
+    """The exporter never waits. A frame is whole, or its copy or its release reports that it may not be."""
     exporter = peers.start("cuda-link", "export")
     assert ask(exporter, "open height=64 width=64 num_slots=2") == "open"
     reader, whole = native(sluice.Reader), 0
@@ -150,7 +150,7 @@ def test_many_frames_none_of_them_torn(peers, native):
             found = numpy.frombuffer(frame.copy().tobytes(), "uint8")
             frame.release()
         except sluice.LostError:
-            assert left > 1  # nobody writes to the last one
+            assert left > 1  # the last one is not overwritten
             continue
         whole += 1
         assert numpy.array_equal(found, picture(found.size, int(found[0])))

@@ -16,7 +16,7 @@ WAITING = "NO_FRAME RECONNECTING SHUTDOWN"
 def wait_until(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
+        assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.01)
 
 
@@ -193,7 +193,7 @@ said.append(barrier.decrement(segment, os.getpid()))
 said += [send(), exporter.write_idx]
 barrier.increment(segment, os.getpid())
 said.append(send())
-time.sleep(3.2)  # whoever raised it is dead, it seems
+time.sleep(3.2)  # its holder seems dead
 said += [send(), exporter.write_idx]
 exporter.cleanup() if {has_classes(kind)} else exporter.close()
 segment.close()
