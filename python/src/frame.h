@@ -94,7 +94,7 @@ PyObject *frame_device(PyObject *self, void *closure);
       "An array of the frame, in place if JAX can, else a copy." TAKEN_BY("JAX") }, \
     { "used_on", METHOD(frame_used_on), METH_VARARGS, \
       "used_on($self, *streams)\n--\n\n" \
-      "Work on these streams uses the frame, too: its end, by release, commit, cancel or the last reference, comes behind\n" \
+      "Work on these streams uses the frame, too: its end, by release, commit, cancel or the last reference, comes after\n" \
       "what they have queued by then. After release() it can be called as long as an array made from the frame lives. On\n" \
       "host it does nothing." }, \
     { "__array__", METHOD(frame_array), METH_VARARGS | METH_KEYWORDS, \
