@@ -29,6 +29,7 @@ def _coroutines():
 
 
 @final
+@_sluice._own_methods
 class Reader(_sluice._Reader):
     """Reads a channel. `for frame in reader:` takes frames until the writer closes the channel, and goes on when a writer that died
     comes back; it releases each frame itself.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The extension; the package exports its names."""
 from collections.abc import Callable
-from typing import Any, Self, final
+from typing import Any, Self, TypeVar, final
 
 from typing_extensions import disjoint_base
 
@@ -32,9 +32,12 @@ from . import current_stream as current_stream
 from .cuda_link._exporter_port import FrameOutcome, GpuFrame
 from .cuda_link._importer_port import ImportResult
 
+_Class = TypeVar("_Class", bound=type[Any])
+
 def _describe(array: Any, /) -> tuple[str, tuple[int, ...]]: ...
 def _pinned() -> tuple[int, int]: ...
 def _forget() -> None: ...
+def _own_methods(kind: _Class, /) -> _Class: ...
 
 def _device_reset(device: str, /) -> None: ...
 def _device_synchronize(device: str, /) -> None: ...

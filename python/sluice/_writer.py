@@ -9,6 +9,7 @@ POLICIES = ("drop", "wait")
 
 
 @final
+@_sluice._own_methods
 class Writer(_sluice._Writer):
     """Opens a channel for writing. A name whose writer was killed is taken over at once.
 

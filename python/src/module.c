@@ -86,7 +86,25 @@ static PyObject *channels(PyObject *module, PyObject *args)
     return made;
 }
 
+/* _own_methods(class): gives a class in Python the methods of its base as its own. Interpreters specialize calls of methods only if
+ * the object is exactly of the class that has them. Returns the class. */
+static PyObject *own_methods(PyObject *Py_UNUSED(module), PyObject *class)
+{
+    PyTypeObject *base = PyType_GetSlot((PyTypeObject *)class, Py_tp_base);
+    PyMethodDef *method = PyType_GetSlot(base, Py_tp_methods);
+
+    for (; method && method->ml_name; method++) {
+        PyObject *own = PyDescr_NewMethod((PyTypeObject *)class, method);
+        int r = own ? PyObject_SetAttrString(class, method->ml_name, own) : -1;
+        Py_XDECREF(own);
+        if (r < 0)
+            return NULL;
+    }
+    return Py_NewRef(class);
+}
+
 static PyMethodDef methods[] = {
+    { "_own_methods", METHOD(own_methods), METH_O, NULL },
     { "_describe", METHOD(describe), METH_O, NULL },
     { "_pinned", METHOD(pinned), METH_NOARGS, NULL },
     { "_forget", METHOD(forget), METH_NOARGS, NULL },
