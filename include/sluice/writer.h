@@ -193,7 +193,7 @@ SLUICE_API int sluice_writer_close(sluice_writer **writer);
 /* Waits until the copy is done. Makes no driver call.
  * Thread: any. Blocks: up to timeout_ns.
  * Returns: 0; SLUICE_TIMEOUT; SLUICE_E_STALE once its writer or reader has closed; SLUICE_E_DRIVER if the device
- * was lost, or its driver failed and the stream did not get to the copy within 10 s; SLUICE_E_BUSY if 256 other copies were under
+ * was lost, or its driver failed and the stream did not reach the copy within 10 s; SLUICE_E_BUSY if 256 other copies were under
  * way, and the stream did not get to it in that time: nobody knows when it ends; SLUICE_E_HANDLE for a value that is no ticket, zero
  * too. */
 SLUICE_API int sluice_ticket_wait(struct sluice_ticket ticket, int64_t timeout_ns);

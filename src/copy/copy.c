@@ -32,7 +32,7 @@ int sl_copier_open_with(struct sl_copier *copier, const char *device, const char
             copier->ops = NULL;
         return r;
     }
-    return sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s': nothing copies to and from \"%s\"", channel,
+    return sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s': there is no copier for \"%s\"", channel,
                    device);
 }
 

@@ -368,7 +368,7 @@ static int signal_fence(struct sl_copy_job *job)
 }
 
 /* If all tickets are in flight, which takes more copies than there can be frames, it waits, and
- * returns the ticket of a copy that is done; or, if that takes too long, of one of which nobody knows. */
+ * returns the ticket of a copy that is done; or, if that takes too long, of one whose end is not known. */
 static void cuda_ticket(struct sl_copy_job *job, const struct sl_fence *existing, struct sluice_ticket *ticket)
 {
     struct sl_fence fence = existing ? *existing : (struct sl_fence){ .word = NULL };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Words that are raised behind copies, and waits for them. Each ends after SL_COPY_TIMEOUT: what is queued before a copy may never
+ * Fences that are signalled behind copies, and waits for them. Each ends after SL_COPY_TIMEOUT: what is queued before a copy may never
  * end.
  */
 #include "copy/cuda.h"
@@ -18,7 +18,7 @@ static struct sl_copy_gpu *gpu_of(const struct sl_copy_job *job)
 static int fail_timeout(const struct sl_copy_gpu *gpu)
 {
     return sl_fail(SLUICE_TIMEOUT,
-                   "channel '%s': the stream did not get to the copy within %d s, for the work that "
+                   "channel '%s': the stream did not reach the copy within %d s, because of work that "
                    "is queued before it",
                    gpu->copier->channel, (int)(SL_COPY_TIMEOUT / SLUICE_S));
 }
@@ -63,7 +63,7 @@ static int signal_after_capture(struct sl_copy_job *job, const struct sl_signal 
     return r;
 }
 
-/* Without its word a copy that the stream has not got to in time counts as failed, for nobody will ever tell more of it. */
+/* If the fence cannot be signalled and the stream does not reach the copy in time, the copy counts as failed. */
 int sl_copy_signal_fence(struct sl_copy_job *job, const struct sl_fence *fence, int64_t patience_ns)
 {
     struct sl_copy_gpu *gpu = gpu_of(job);

@@ -84,7 +84,7 @@ int sl_cuda_check_cap(struct sl_cuda_context *context, enum sl_cu_attribute attr
     int value = 0;
 
     if (word)
-        return sl_fail(SLUICE_E_UNSUPPORTED, "%s: this process shall not %s (SLUICE_WITHOUT has \"%s\")",
+        return sl_fail(SLUICE_E_UNSUPPORTED, "%s: this process must not %s (SLUICE_WITHOUT has \"%s\")",
                        context->name, what, word);
     int r = sl_cu(context, DeviceGetAttribute, &value, (int)attribute, context->device);
     if (r == 0 && !value)

@@ -27,7 +27,7 @@ static int check_version(void *library, int *version)
     if (!get)
         return sl_fail(SLUICE_E_UNSUPPORTED,
                        "%s is not a CUDA driver: it has no cuDriverGetVersion; install NVIDIA's "
-                       "driver, or mend SLUICE_CUDA_DRIVER",
+                       "driver, or correct SLUICE_CUDA_DRIVER",
                        sl_cuda_library());
     int code = get(version);
     if (code != SL_CU_OK)

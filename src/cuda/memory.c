@@ -149,16 +149,16 @@ int sl_cuda_memory_import(struct sl_cuda_context *context, int fd, uint64_t *han
 int sl_cuda_explain_versions(const struct sl_cuda_context *context, uint32_t theirs, int result)
 {
     uint32_t ours = sl_cuda_version();
-    char said[400];
+    char reason[400];
 
     if ((result != SLUICE_E_DRIVER && result != SLUICE_E_UNSUPPORTED && result != SLUICE_E_PERMISSION) || !theirs ||
         theirs == ours || (context && sl_load(&context->lost, relaxed)))
         return result;
-    snprintf(said, sizeof said, "%s", sl_last_error());
+    snprintf(reason, sizeof reason, "%s", sl_last_error());
     return sl_fail(result,
                    "%s; the memory was made with a driver for CUDA %u.%u, and this process has one for %u.%u (%.100s): let both "
                    "load the same",
-                   said, theirs / 1000, theirs % 1000 / 10, ours / 1000, ours % 1000 / 10, sl_cuda_library());
+                   reason, theirs / 1000, theirs % 1000 / 10, ours / 1000, ours % 1000 / 10, sl_cuda_library());
 }
 
 int sl_cuda_memory_map(struct sl_cuda_context *context, uint64_t handle, size_t size, bool writable,

@@ -66,17 +66,17 @@ int sl_cuda_peer_access(const char *name, const char *home)
 int sl_cuda_peer_access_failed(struct sl_cuda_context *context, const char *home, int result)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    char said[512], own[SL_CUDA_UUID_TEXT];
+    char reason[512], own[SL_CUDA_UUID_TEXT];
     int device;
 
     if ((result != SLUICE_E_DRIVER && result != SLUICE_E_UNSUPPORTED) || sl_load(&context->lost, relaxed))
         return result;
-    snprintf(said, sizeof said, "%s", sl_last_error());
+    snprintf(reason, sizeof reason, "%s", sl_last_error());
     sl_cuda_uuid_text(context->uuid, own);
     bool hidden = sl_cuda_find(home, &device) != 0;
     return sl_fail(SLUICE_E_UNSUPPORTED, "%s (%s) cannot map memory of %s%s%s%.80s%s: %s%s", context->name, own, home,
                    hidden ? ", which this process does not see" : "", hidden && visible ? " (CUDA_VISIBLE_DEVICES is \"" : "",
-                   hidden && visible ? visible : "", hidden && visible ? "\")" : "", said,
+                   hidden && visible ? visible : "", hidden && visible ? "\")" : "", reason,
                    hidden ? "; let the process see both GPUs" : "");
 }
 

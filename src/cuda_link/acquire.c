@@ -324,7 +324,7 @@ static int give_up(struct sl_cipd_reader *reader, int64_t now)
     if (overtaken)
         return sl_fail(SLUICE_E_LOST,
                        "channel 'cipd:%s': for %lld ms each frame was overwritten before it was seen finished: its writer is "
-                       "ahead of its GPU, and waits for nobody",
+                       "ahead of its GPU, and does not wait for readers",
                        reader->base.name, ms);
     return sl_fail(SLUICE_E_LOST,
                    "channel 'cipd:%s': a frame was published, and its GPU has not finished it within %lld ms: look at the writer",

@@ -278,8 +278,8 @@ int sl_cipd_ahead_report_lost(struct sl_cipd_reader *reader)
     sl_stream_wait_remove_all(&ahead->unreported);
     sl_service_unlock();
     return sl_fail(SLUICE_E_LOST,
-                   "channel 'cipd:%s': the writer's GPU did not finish frame %s, which was released before that was known: what "
-                   "came behind it on its stream has read something else",
+                   "channel 'cipd:%s': frame %s never completed on the writer's GPU, and was already released: discard "
+                   "everything computed from it",
                    reader->base.name, list);
 }
 

@@ -63,7 +63,7 @@ int sl_cipd_pool_open(struct sl_cipd_free_queue *queue, const char *channel, con
 
 /* Pools to be freed. Freeing and closing may wait for GPU work that does not end, so a thread does it; where
  * none can be started, the caller does, and the log says so. */
-int sl_cipd_free_queue_create(const char *channel, struct sl_cipd_free_queue **bin);
+int sl_cipd_free_queue_create(const char *channel, struct sl_cipd_free_queue **queue);
 
 /* Frees a pool after `grace_ns`; does nothing for NULL. */
 void sl_cipd_free_queue_add(struct sl_cipd_free_queue *queue, struct sl_cipd_pool *pool, int64_t grace_ns);
@@ -277,15 +277,15 @@ bool sl_cipd_next_slot_is_reported_idle(const struct sl_cipd_writer *writer);
 
 enum sl_cipd_copy_mode {
     SL_CIPD_COPY_ANYTIME,
-    SL_CIPD_COPY_IN_SLICE, /* in a turn that lasted until the copy was queued */
-    SL_CIPD_COPY_SLICE_MISSED, /* in a turn that may have ended before */
+    SL_CIPD_COPY_IN_SLICE, /* in a time slice that lasted until the copy was queued */
+    SL_CIPD_COPY_SLICE_MISSED, /* in a time slice that may have ended before */
 };
 
 struct sl_cipd_timeslice {
     enum sl_cipd_copy_mode mode; /* how the current copy is made */
     uint32_t pieces;      /* of work that are queued to keep a turn, */
     int64_t keep_ns;      /* and how long they should take */
-    uint32_t left, next;  /* how many frames are still to be copied in turns; how many the next time, 0: as at first */
+    uint32_t left, next;  /* how many frames are still to be copied in time slices; how many the next time, 0: as at first */
     uint32_t plain, next_plain; /* how many copies may be overtaken before that; how many the next time, 0: as at first */
 };
 
@@ -495,7 +495,7 @@ int sl_cipd_reader_view(struct sluice_reader *base, const struct sluice_frame *f
  * reader's lock. */
 int sl_cipd_overwrite_check_queue(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const struct sl_stream *stream);
 
-/* Was the frame whole according to its last mark? False also if that is not known. With the reader's lock. */
+/* Was the frame whole according to its last check? False also if that is not known. With the reader's lock. */
 bool sl_cipd_overwrite_check_passed(const struct sl_cipd_held *held);
 void sl_cipd_overwrite_checks_destroy(struct sl_cipd_reader *reader, struct sl_cipd_overwrite_checks *checks);
 

@@ -47,7 +47,7 @@ struct sl_cipd_overwrite_checks {
     uint64_t staging;                /* GPU memory through which each record is copied */
     struct {
         uint64_t line;            /* sl_stream_queue_id */
-        struct sl_cu_event *last; /* after its last mark */
+        struct sl_cu_event *last; /* after its last check */
     } streams[MAX_STREAMS];
     uint32_t next;
     bool begun; /* `come` is the frame that the writer has begun, else the last one that it has published */
@@ -62,7 +62,7 @@ static int map_pages(struct sl_cipd_overwrite_checks *checks, const struct sl_ci
 
     if (r != 0)
         return r;
-    if ((r = sl_os_memory_create("marks", checks->records_bytes, &fd)) != 0)
+    if ((r = sl_os_memory_create("checks", checks->records_bytes, &fd)) != 0)
         return r;
     r = sl_os_map(fd, checks->records_bytes, true, &records);
     sl_os_close(fd);
@@ -149,7 +149,7 @@ static int create_checks(struct sl_cipd_reader *reader, struct sl_cipd_overwrite
     struct sl_cipd_overwrite_checks *checks = calloc(1, sizeof *checks);
 
     if (!checks)
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for marks", reader->base.name);
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for overwrite checks", reader->base.name);
     checks->bytes = sl_os_page_size();
     checks->records_bytes = (MAX_RECORDS * sizeof *checks->records + checks->bytes - 1) / checks->bytes * checks->bytes;
     int r = map_pages(checks, &reader->consumer.segment);
@@ -163,7 +163,7 @@ static int create_checks(struct sl_cipd_reader *reader, struct sl_cipd_overwrite
     return r;
 }
 
-/* ---- marks ---- */
+/* ---- one check ---- */
 
 static int find_target(struct sl_cipd_reader *reader, const struct sl_stream *stream, struct sl_cu_stream **target)
 {

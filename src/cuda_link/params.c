@@ -35,7 +35,7 @@ static int check_promises(const char *name, const struct sluice_writer_params *p
     if (params->lease_timeout_ns)
         return refuse(name, "lease_timeout_ns", "there are no leases");
     if (params->readers)
-        return refuse(name, "readers", "nobody counts them");
+        return refuse(name, "readers", "they are not counted");
     if (params->writable)
         return refuse(name, "writable", "nothing keeps readers from writing as it is");
     if (params->uid_count || params->gid_count)

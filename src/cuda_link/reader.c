@@ -81,7 +81,7 @@ void sl_cipd_reader_end(struct sl_cipd_reader *reader)
     if (reader->free_queue) {
         sl_cipd_copies_end(reader);
         if (sl_cipd_free_queue_wait(reader->free_queue, CLOSE_TIMEOUT) != 0)
-            sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': its memory could not be closed in time, for work that does not end", reader->base.name);
+            sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': its memory was not closed in time, as the GPU has work that does not end", reader->base.name);
         sl_cipd_free_queue_release(reader->free_queue);
     }
     if (reader->note >= 0)
@@ -129,7 +129,7 @@ static void finish(struct sl_object *object)
     if (sl_cipd_ahead_leave(reader))
         sl_cipd_reader_end(reader);
     else
-        sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': closed while the driver keeps a look at a frame waiting: it ends behind that", reader->base.name);
+        sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': closed while a call of the driver blocks: the reader is freed when that call returns", reader->base.name);
     sl_fail_text(0, why);
 }
 

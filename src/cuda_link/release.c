@@ -99,7 +99,7 @@ int sl_cipd_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame
     if (!held)
         return SLUICE_E_STALE;
     if (handle.id == SLUICE_ON_CPU.id)
-        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': a mark is for a stream; of the CPU sluice_reader_check tells",
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': a mark needs a stream; for the CPU use sluice_reader_check",
                        reader->base.name);
     if ((r = sl_cipd_reader_stream(reader, handle)) != 0)
         return r;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decides when a reader makes its copies within its own time slice on the GPU, called a turn (copy.c explains turns), and how
- * much work it queues to keep the turn: counts and times only.
+ * Decides when a reader makes its copies within its own time slice on the GPU (copy.c explains why), and how
+ * much work it queues to keep it: counts and times only.
  *
- * A writer that pauses overwrites no frame during a copy, and no turns are needed. After a copy that was overtaken (its slot was
- * overwritten meanwhile) the next few frames are copied in turns; then one is copied without, and if that is overtaken again,
- * twice as many are copied in turns. If a copy in a turn is overtaken, turns are of no use: the writer's work runs
- * concurrently with ours. Then copies are made without turns for longer and longer.
+ * A writer that pauses overwrites no frame during a copy, which then needs no time slice. After a copy that was overtaken (its slot was
+ * overwritten meanwhile) the next few frames are copied in time slices; then one is copied without, and if that is overtaken again,
+ * twice as many are copied in time slices. If a copy in a time slice is overtaken, they are of no use: the writer's work runs
+ * concurrently with ours. Then copies are made without them for longer and longer.
  */
 #include "cuda_link/cuda_link.h"
 
@@ -14,8 +14,8 @@
 #define MAX_PIECES 64
 #define INITIAL_KEEP_NS (100 * INT64_C(1000)) /* ns that the CPU may take to choose a frame and queue its copy */
 #define MAX_KEEP_NS SLUICE_MS
-#define INITIAL_FRAMES 4    /* frames in turns */
-#define MAX_FRAMES 64    /* the limit for both frames in turns and overtaken copies */
+#define INITIAL_FRAMES 4    /* frames in time slices */
+#define MAX_FRAMES 64    /* the limit for both frames in time slices and overtaken copies */
 
 void sl_cipd_timeslice_init(struct sl_cipd_timeslice *timeslice) { *timeslice = (struct sl_cipd_timeslice){ .pieces = INITIAL_PIECES, .keep_ns = INITIAL_KEEP_NS }; }
 
@@ -33,7 +33,7 @@ void sl_cipd_timeslice_measured(struct sl_cipd_timeslice *timeslice, int64_t too
     if (timeslice->mode != SL_CIPD_COPY_IN_SLICE)
         return;
     timeslice->pieces = clamp(timeslice->keep_ns * (timeslice->pieces + 2) / (took_ns > 0 ? took_ns : 1));
-    /* So that a single delay of the CPU does not make all turns long. */
+    /* So that a single delay of the CPU does not make all time slices long. */
     timeslice->keep_ns -= (timeslice->keep_ns - INITIAL_KEEP_NS) / 16;
 }
 

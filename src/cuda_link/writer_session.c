@@ -31,7 +31,7 @@ int sl_cipd_writer_session(struct sl_cipd_writer *writer, const struct sluice_fo
         (void)sl_cipd_free_queue_wait(writer->free_queue, FREE_TIMEOUT); /* so that a smaller session finds room */
         return r;
     }
-    sl_service_lock(); /* locked first, as in `tend` */
+    sl_service_lock(); /* locked first, as in `tick` */
     sl_mutex_lock(&writer->lock);
     r = old ? sl_cipd_write_refresh(&writer->producer) : 0; /* is the segment still ours? */
     if (r >= 0)

@@ -112,14 +112,14 @@ static void destroy_own(struct sl_stream *stream)
 
 void sl_cuda_stream_destroy(struct sl_stream *stream)
 {
-    struct sl_cu_event *mark = event_of(sl_load(&stream->mark, acquire));
+    struct sl_cu_event *record_event = event_of(sl_load(&stream->spare_event, acquire));
     bool own = stream->kind == SLUICE_STREAM_OWNED;
     struct sl_cuda_scope scope;
 
-    if ((!own && !mark) || sl_cuda_enter(context_of(stream), SL_CUDA_RELAXED, &scope) != 0)
+    if ((!own && !record_event) || sl_cuda_enter(context_of(stream), SL_CUDA_RELAXED, &scope) != 0)
         return; /* not owned, or destroyed with the context */
-    if (mark)
-        sl_cuda.EventDestroy(mark);
+    if (record_event)
+        sl_cuda.EventDestroy(record_event);
     if (own)
         destroy_own(stream);
     sl_cuda_leave(&scope);
@@ -255,7 +255,7 @@ static void unmark(struct sl_stream *other, struct sl_cu_event *event, uint64_t 
     struct sl_cuda_scope scope;
 
     if (part == 0)
-        event = event_of(sl_exchange(&other->mark, (uintptr_t)event)); /* NULL unless another thread has put one back */
+        event = event_of(sl_exchange(&other->spare_event, (uintptr_t)event)); /* NULL unless another thread has put one back */
     if (event && sl_cuda_enter(context_of(other), SL_CUDA_RELAXED, &scope) == 0) {
         sl_cuda.EventDestroy(event);
         sl_cuda_leave(&scope);
@@ -264,13 +264,13 @@ static void unmark(struct sl_stream *other, struct sl_cu_event *event, uint64_t 
 
 /* Records an event of the context behind what is queued on `other`: the event of the last time,
  * unless another thread is using it. */
-static int mark(struct sl_stream *other, struct sl_cu_event **event, uint64_t *part)
+static int record_event(struct sl_stream *other, struct sl_cu_event **event, uint64_t *part)
 {
     struct sl_cuda_context *context = context_of(other);
     struct sl_cuda_scope scope;
     int r;
 
-    *event = event_of(sl_exchange(&other->mark, 0));
+    *event = event_of(sl_exchange(&other->spare_event, 0));
     *part = 0;
     r = sl_cuda_enter(context, *event ? SL_CUDA_PLAIN : SL_CUDA_RELAXED, &scope);
     if (r != 0)
@@ -293,7 +293,7 @@ int sl_cuda_stream_wait_stream(struct sl_stream *stream, struct sl_stream *other
     struct sl_cuda_scope scope;
     struct sl_cu_event *event;
     uint64_t part, others;
-    int r = mark(other, &event, &others);
+    int r = record_event(other, &event, &others);
     if (r != 0)
         return r;
     r = sl_cuda_enter(context, SL_CUDA_PLAIN, &scope);

@@ -45,7 +45,7 @@ struct sl_stream {
     void (*release)(void *user); /* of a borrowed stream */
     void *user;
     unsigned current; /* number of entries on all threads' stacks of current streams; the device's lock */
-    sl_word mark;     /* the kind's: an event that no call uses now, for streams that wait for this one; 0: none */
+    sl_word spare_event; /* the kind's: an event that no call uses now, for streams that wait for this one; 0: none */
 };
 
 struct sl_event {

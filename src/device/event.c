@@ -150,7 +150,7 @@ static int reached(struct sl_event *event)
     return r;
 }
 
-/* What no waiting can mend comes first. */
+/* Errors that waiting cannot cure come first. */
 static int tell_time(struct sl_event *start, struct sl_event *stop, double *milliseconds)
 {
     int r = same_device(start, &stop->object, "event");

@@ -10,7 +10,7 @@
 #include "device/device.h"
 #include "util/result.h"
 
-struct mark {
+struct host_event {
     _Atomic int64_t at; /* sl_os_now() */
 };
 
@@ -93,35 +93,35 @@ static int host_stream_wait_event(struct sl_stream *stream, struct sl_event *eve
     return 0;
 }
 
-static struct mark *mark_of(struct sl_event *event)
+static struct host_event *host_event_of(struct sl_event *event)
 {
-    return (struct mark *)event->native;
+    return (struct host_event *)event->native;
 }
 
 static int host_event_create(struct sl_event *event)
 {
-    struct mark *mark = NULL;
+    struct host_event *event_time = NULL;
     if (event->timing) {
-        mark = malloc(sizeof *mark);
-        if (!mark)
+        event_time = malloc(sizeof *event_time);
+        if (!event_time)
             return sl_fail(SLUICE_E_NO_MEMORY, "no memory for the time of an event (%zu bytes)",
-                           sizeof *mark);
-        atomic_init(&mark->at, 0);
+                           sizeof *event_time);
+        atomic_init(&event_time->at, 0);
     }
-    event->native = (uintptr_t)mark;
+    event->native = (uintptr_t)event_time;
     return 0;
 }
 
 static void host_event_destroy(struct sl_event *event)
 {
-    free(mark_of(event));
+    free(host_event_of(event));
 }
 
 static int host_event_record(struct sl_event *event, struct sl_stream *stream)
 {
     (void)stream;
     if (event->timing)
-        atomic_store_explicit(&mark_of(event)->at, sl_os_now(), memory_order_relaxed);
+        atomic_store_explicit(&host_event_of(event)->at, sl_os_now(), memory_order_relaxed);
     return 0;
 }
 
@@ -133,8 +133,8 @@ static int host_event_done(struct sl_event *event)
 
 static int host_event_elapsed(struct sl_event *start, struct sl_event *stop, double *milliseconds)
 {
-    int64_t from = atomic_load_explicit(&mark_of(start)->at, memory_order_relaxed);
-    int64_t to = atomic_load_explicit(&mark_of(stop)->at, memory_order_relaxed);
+    int64_t from = atomic_load_explicit(&host_event_of(start)->at, memory_order_relaxed);
+    int64_t to = atomic_load_explicit(&host_event_of(stop)->at, memory_order_relaxed);
 
     *milliseconds = (double)(to - from) / (double)SLUICE_MS;
     return 0;

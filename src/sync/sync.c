@@ -10,16 +10,16 @@
 extern const struct sl_sync_ops sl_sync_host;
 extern const struct sl_sync_ops sl_sync_cuda;
 
-static sl_word32 parked;
+static sl_word32 waiting;
 
 bool sl_sync_wait_available(void)
 {
-    return sl_load(&parked, relaxed) < SL_SYNC_MAX_WAITS;
+    return sl_load(&waiting, relaxed) < SL_SYNC_MAX_WAITS;
 }
 
 bool sl_sync_wait_reserve(void)
 {
-    if (sl_add(&parked, 1) < SL_SYNC_MAX_WAITS)
+    if (sl_add(&waiting, 1) < SL_SYNC_MAX_WAITS)
         return true;
     sl_sync_wait_release();
     return false;
@@ -27,7 +27,7 @@ bool sl_sync_wait_reserve(void)
 
 void sl_sync_wait_release(void)
 {
-    sl_add(&parked, (uint32_t)-1);
+    sl_add(&waiting, (uint32_t)-1);
 }
 
 static const struct sl_sync_ops *const kinds[] = { &sl_sync_host, &sl_sync_cuda };

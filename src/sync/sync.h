@@ -76,7 +76,7 @@ static inline void sl_settle(void)
 }
 
 /* How many streams of a process may wait for frames at once, on channels of every kind; eight block all others (measured).
- * A caller takes a place before it queues the wait, if there is one, and returns it when the stream goes on. */
+ * A caller reserves one before it queues the wait, and releases it when the stream goes on. */
 #define SL_SYNC_MAX_WAITS 3
 bool sl_sync_wait_available(void);
 bool sl_sync_wait_reserve(void);

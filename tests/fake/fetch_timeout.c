@@ -48,7 +48,7 @@ static void fetch_without_a_word(int kind)
     char sentence[1024];
 
     CHECK_SAYS(sluice_reader_fetch(transfer.reader, &frame, &transfer.arrays[kind], 1, transfer.stream, NULL), SLUICE_TIMEOUT,
-               "did not get to the copy within 10 s");
+               "did not reach the copy within 10 s");
     CHECK(fake_failed());
     CHECK_OK(sluice_reader_release(transfer.reader, &frame, transfer.stream));
     transfer_unblock();
@@ -81,7 +81,7 @@ static void fail_in_part(struct transfer *transfer, const struct sluice_array *a
     transfer_block(transfer);
     fake_fail(FAKE_MemcpyAsync, 2, SL_CU_UNKNOWN);
     CHECK_SAYS(sluice_reader_fetch(transfer->reader, &frame, arrays, count, transfer->stream, NULL), SLUICE_TIMEOUT,
-               "did not get to the copy within 10 s");
+               "did not reach the copy within 10 s");
     CHECK(fake_failed());
     CHECK_OK(sluice_reader_release(transfer->reader, &frame, transfer->stream));
     transfer_unblock();

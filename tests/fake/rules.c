@@ -339,7 +339,7 @@ TEST(calls_on_the_service_thread)
     struct call call = enter();
     pthread_t thread;
 
-    CHECK(pthread_create(&thread, NULL, call_on_service_thread, "sluice errand") == 0);
+    CHECK(pthread_create(&thread, NULL, call_on_service_thread, "sluice task") == 0);
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(!fake_broken_rule());
     CHECK(pthread_create(&thread, NULL, call_on_service_thread, "sluice service") == 0);

@@ -47,7 +47,7 @@ TEST_TIMEOUT(bridge_goes_on_behind_a_copy_that_came_to_no_end, 120)
     sluice_writer *writer = open_from();
     start_still(writer, "host");
     CHECK_SOON(strstr(program_so_far(&bridge, "err"), " Forwarding continues."), 60);
-    CHECK_HAS(program_so_far(&bridge, "err"), "did not get to the copy within 10 s");
+    CHECK_HAS(program_so_far(&bridge, "err"), "did not reach the copy within 10 s");
     CHECK_OK(sluice_writer_close(&writer));
     CHECK_EQ(program_end(&bridge, SIGINT), 0);
     CHECK_HAS(bridge.out, "bridged 0 frames");

@@ -144,13 +144,13 @@ bool sl_cipd_barrier_check(struct sl_cipd_barrier *barrier, int64_t now_ns)
         sl_load(&words->count, acquire) == 0)
         return false;
     if (sl_cipd_barrier_stale(sl_load(&words->change_ns, acquire), now_ns, barrier->stale_ns)) {
-        if (!barrier->said)
-            sl_log(SLUICE_LOG_WARN, "the activation barrier (/dev/shm/%s) is held by nobody who lives: ignored",
+        if (!barrier->is_logged)
+            sl_log(SLUICE_LOG_WARN, "the activation barrier (/dev/shm/%s) is held by dead processes only: ignored",
                    barrier->name);
-        barrier->said = true;
+        barrier->is_logged = true;
         return false;
     }
-    barrier->said = false;
+    barrier->is_logged = false;
     sl_add(&words->skips, 1);
     barrier->skipped++;
     return true;

@@ -39,7 +39,7 @@ struct sl_cipd_barrier {
     uint64_t seen;                  /* the last value of *changes */
     uint32_t left;                  /* frames until the hold ends; 0: not counting */
     bool held;                      /* the count includes us */
-    bool said;                      /* a stale barrier was logged */
+    bool is_logged;                      /* a stale barrier was logged */
 };
 
 /* `name` NULL: the machine's own (tests use their own). SLUICE_E_NAME. */

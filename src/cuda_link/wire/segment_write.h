@@ -10,7 +10,7 @@
  *     free                    free the memory, and
  *     close
  *
- * One thread at a time. Only open, replace, tend and close make system calls, and publish if a reader sleeps.
+ * One thread at a time. Only open, replace, refresh and close make system calls, and publish if a reader sleeps.
  */
 #ifndef SL_CUDA_LINK_WIRE_SEGMENT_WRITE_H
 #define SL_CUDA_LINK_WIRE_SEGMENT_WRITE_H
@@ -76,7 +76,7 @@ void sl_cipd_write_skip(struct sl_cipd_segment_writer *producer);
  * nothing to the segment if another program has begun a session in it since. */
 void sl_cipd_write_shut(struct sl_cipd_segment_writer *producer);
 
-/* After that, before the memory is freed: tells Sluice's readers, and their streams that have not reached a mark yet. */
+/* After that, before the memory is freed: tells Sluice's readers, and their streams that have not reached an overwrite check yet. */
 void sl_cipd_write_free(struct sl_cipd_segment_writer *producer);
 
 /* Periodically, at least once a second: restores the name if it was removed. 0: all is well; 1: the name was

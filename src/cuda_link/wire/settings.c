@@ -51,7 +51,7 @@ const struct sl_cipd_variable sl_cipd_variables[] = {
     { "CUDALINK_D2H_PIPELINED", "0", PY, SWITCH, "sluice.cuda_link gives the frame before; elsewhere fetch with a ticket does not wait" },
     { "CUDALINK_ALLOW_PAGEABLE_FALLBACK", "0", PY, SWITCH, "in sluice.cuda_link memory that is not pinned will do where there is none that is" },
     { "CUDALINK_IMPORT_RECONNECT", "1", YES, SWITCH, "a reader finds the writer's next session by itself" },
-    { "CUDALINK_IMPORT_RECONNECT_MAX_ATTEMPTS", "20", NO, TEXT, "it tries for as long as it is used, ever more seldom" },
+    { "CUDALINK_IMPORT_RECONNECT_MAX_ATTEMPTS", "20", NO, TEXT, "it tries for as long as it is used, less and less often" },
     { "CUDALINK_NVTX", "0", NO, TEXT, "SLUICE_NVTX=1 tells NVIDIA's tools of frames" },
     { "CUDALINK_NVTX_VERBOSE", "0", NO, TEXT, "SLUICE_NVTX=2 tells them more" },
     { "CUDALINK_NVML", "0", PY, SWITCH, "turns on the observer of sluice.cuda_link; elsewhere sluice top shows what the GPU does" },

@@ -115,9 +115,9 @@ bool sl_os_folder_other(int k, char *path, size_t size)
 
 /* ---- opening it ---- */
 
-static int refuse(const char *path, const char *why, const char *mend)
+static int refuse(const char *path, const char *why, const char *remedy)
 {
-    return sl_fail(SLUICE_E_PERMISSION, "the folder of channels, %s, %s: %s", path, why, mend);
+    return sl_fail(SLUICE_E_PERMISSION, "the folder of channels, %s, %s: %s", path, why, remedy);
 }
 
 static int check_standard(const char *path, const struct stat *status)
@@ -349,7 +349,7 @@ static int connect_failed(int error, const char *path, const char *name, bool *s
         return sl_fail(SLUICE_E_NOT_FOUND, "there is no %s in %s", name, path);
     case ECONNREFUSED:
         *stale = true;
-        return sl_fail(SLUICE_E_NOT_FOUND, "nobody listens at %s in %s", name, path);
+        return sl_fail(SLUICE_E_NOT_FOUND, "no process listens at %s in %s", name, path);
     case EACCES:
         return sl_fail(SLUICE_E_PERMISSION, "this user may not connect to %s in %s: its writer names others by its options 'uids' and 'gids', "
                        "and the folder lets them pass with chmod 711", name, path);

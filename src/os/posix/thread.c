@@ -48,36 +48,36 @@ uint64_t sl_os_thread_number(void)
     return mine;
 }
 
-struct errand {
+struct start {
     void (*function)(void *argument);
     void *argument;
 };
 
-static void *run(void *given)
+static void *run(void *argument)
 {
-    struct errand errand = *(struct errand *)given;
+    struct start start = *(struct start *)argument;
 
-    free(given);
-    prctl(PR_SET_NAME, "sluice errand"); /* not that of the thread which starts it */
-    errand.function(errand.argument);
+    free(argument);
+    prctl(PR_SET_NAME, "sluice task"); /* not that of the thread which starts it */
+    start.function(start.argument);
     return NULL;
 }
 
 int sl_os_start_thread(void (*function)(void *argument), void *argument)
 {
-    struct errand *errand = malloc(sizeof *errand);
+    struct start *start = malloc(sizeof *start);
     sigset_t all, before;
     pthread_t thread;
 
-    if (!errand)
+    if (!start)
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory for a thread");
-    *errand = (struct errand){ function, argument };
+    *start = (struct start){ function, argument };
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* inherited by the new thread */
-    int error = pthread_create(&thread, NULL, run, errand);
+    int error = pthread_create(&thread, NULL, run, start);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
-        free(errand);
+        free(start);
         return sl_fail_errno(error, "starting a thread");
     }
     pthread_detach(thread);
