@@ -61,7 +61,7 @@ FULL = frame("1080p", "float32")
 KINDS = (("512x512", "uint8"), ("1080p", "uint8"), ("1080p", "float32"), ("4K", "float32"), ("8K", "float32"))
 
 
-OFTEN = 7  # turns of calls that take less than a us: they depend on what lies where in the caches, which stays the same in a turn
+FREQUENT = 7  # turns of calls that take less than a us: they depend on what lies where in the caches, which stays the same in a turn
 BY_GRAPH = " graph=1"  # Sluice's default for sends
 
 
@@ -76,7 +76,7 @@ def commits():
             yield Case({"readers": readers, "ahead": ahead},
                        job("commit", readers=readers, ahead=int(ahead), **SMALL),
                        job("calls", ops=1),
-                       (Out("gpu_commit", "call", "call", goal and at_most(goal)), Out("gpu_begin", "begin", None)), OFTEN if readers <= 16 else None)
+                       (Out("gpu_commit", "call", "call", goal and at_most(goal)), Out("gpu_begin", "begin", None)), FREQUENT if readers <= 16 else None)
         if readers <= 16:
             yield Case({"readers": readers}, job("acquire", until=1, ahead=1, gated=1, readers=readers, **SMALL),
                        job("crowd", ops=1 + readers, readers=readers),
@@ -156,16 +156,16 @@ def acquires():
     process, with everything in its caches; and the wait and the write in two calls."""
     both = over_limit(400)
     yield Case({"mode": "newest", "ahead": False}, job("acquire", until=1, **SMALL), job("answers"),
-               (Out("gpu_acquire", "acquire", None, at_most(300)), Out("gpu_acquire_release", "both", "call", both)), OFTEN)
+               (Out("gpu_acquire", "acquire", None, at_most(300)), Out("gpu_acquire_release", "both", "call", both)), FREQUENT)
     yield Case({"mode": "in order", "ahead": False, "batch": 16},
                job("acquire", until=1, in_order=1, group=16, **SMALL), job("answers", group=16),
-               (Out("gpu_acquire", "acquire", None, at_most(300)), Out("gpu_acquire_release", "both", "call", both)), OFTEN)
+               (Out("gpu_acquire", "acquire", None, at_most(300)), Out("gpu_acquire_release", "both", "call", both)), FREQUENT)
     yield Case({"mode": "newest", "ahead": True}, job("acquire", until=1, ahead=1, gated=1, **SMALL),
                job("answers", ahead=1, gated=1),
-               (Out("gpu_acquire_release", "both", "call", over_limit(500)),), OFTEN)
+               (Out("gpu_acquire_release", "both", "call", over_limit(500)),), FREQUENT)
     for params, line in (({"ahead": True, "calls": 2}, job("answers", ahead=1, gated=1, apart=1)),
                          ({"ahead": False, "processes": 1}, job("calls"))):
-        yield Case({"mode": "newest", **params}, None, line, (Out("gpu_limit_acquire_release", None, "call"),), OFTEN)
+        yield Case({"mode": "newest", **params}, None, line, (Out("gpu_limit_acquire_release", None, "call"),), FREQUENT)
 
 
 def fetches():

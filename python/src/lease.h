@@ -184,7 +184,7 @@ struct stream *copy_stream(struct state *state, struct channel *channel, const c
 
 void channel_drop_helpers(struct channel *channel);
 
-/* Raises that a capture is in the way of commit() or cancel(). */
+/* Raises that a capture prevents commit() or cancel(). */
 PyObject *raise_capturing(const struct state *state, const struct lease *lease, const char *what);
 
 #endif

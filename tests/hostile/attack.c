@@ -97,9 +97,9 @@ struct honest honest_begin(const struct bounds *bounds)
     honest.recorder = kit_start("reader", "mode=1", NULL);
     child_expect(&honest.newest, "open", 10);
     child_expect(&honest.recorder, "open", 10);
-    TELL(&honest.newest, "run", "running");
-    TELL(&honest.recorder, "run", "running");
-    TELL(&honest.writer, "run 1000", "running");
+    EXPECT_ANSWER(&honest.newest, "run", "running");
+    EXPECT_ANSWER(&honest.recorder, "run", "running");
+    EXPECT_ANSWER(&honest.writer, "run 1000", "running");
     test_nap(NAP);
     honest.fds = fds_beside_slots(&honest.writer);
     honest.memory = process_memory(honest.writer.pid).own;
@@ -121,7 +121,7 @@ void honest_during(const struct honest *honest, const struct bounds *bounds)
         return;
     struct child another = kit_start("reader", "open_ms=20000", NULL); /* many peers may be waiting to join */
     child_expect(&another, "open", PATIENCE);
-    TELL(&another, "take 20000", "took");
+    EXPECT_ANSWER(&another, "take 20000", "took");
     role_stop(&another);
 }
 

@@ -115,8 +115,8 @@ TEST(a_reader_that_says_goodbye_and_dies_has_left)
     for (int i = 0; i < 12; i++) { /* so that it grows, by one memory each */
         holders[i] = kit_start("reader", NULL);
         child_expect(&holders[i], "open", 10);
-        TELL(&writer, "commit 1", "committed");
-        TELL(&holders[i], "hold 20000", "holds");
+        EXPECT_ANSWER(&writer, "commit 1", "committed");
+        EXPECT_ANSWER(&holders[i], "hold 20000", "holds");
     }
     struct child leaver = role_start("leaver", NULL);
     child_expect(&leaver, "there", 10);
@@ -132,8 +132,8 @@ TEST(a_reader_that_says_goodbye_and_dies_has_left)
     CHECK_EQ(honest_info("cam").died, 0);
     CHECK_EQ(honest_info("cam").refused, 0);
     for (int i = 0; i < 12; i++) {
-        TELL(&holders[i], "check", "whole 1");
-        TELL(&holders[i], "give", "gave");
+        EXPECT_ANSWER(&holders[i], "check", "whole 1");
+        EXPECT_ANSWER(&holders[i], "give", "gave");
         role_stop(&holders[i]);
     }
     role_stop(&writer);

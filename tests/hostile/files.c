@@ -190,7 +190,7 @@ static void check_folder_stays(const char *given)
     struct child writer = kit_start("writer", NULL);
     child_expect(&writer, "open", 10);
     sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST);
-    TELL(&writer, "commit 1", "committed");
+    EXPECT_ANSWER(&writer, "commit 1", "committed");
     frame = kit_take(reader);
     kit_give(reader, &frame);
     child_kill(&writer, SIGKILL);
@@ -200,7 +200,7 @@ static void check_folder_stays(const char *given)
     snprintf(other, sizeof other, "%s/elsewhere", test_dir());
     CHECK_EQ(setenv("SLUICE_DIR", other, 1), 0);
     CHECK_EQ(chdir("/"), 0);
-    TELL(&next, "commit 1", "committed");
+    EXPECT_ANSWER(&next, "commit 1", "committed");
     CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     CHECK(frame.flags & SLUICE_FRAME_NEW_SESSION);
     kit_give(reader, &frame);

@@ -143,8 +143,8 @@ void attack_against_program(const char *label, const struct bounds *bounds)
     struct child writer = kit_start("writer", "name=good", NULL), reader = kit_start("reader", "name=good", NULL);
     child_expect(&writer, "open", 10);
     child_expect(&reader, "open", 10);
-    TELL(&reader, "run", "running");
-    TELL(&writer, "run 1000", "running");
+    EXPECT_ANSWER(&reader, "run", "running");
+    EXPECT_ANSWER(&writer, "run 1000", "running");
     struct child program = role_start("program", NULL);
     child_expect(&program, "open", 10);
     int fds = process_fds(program.pid);

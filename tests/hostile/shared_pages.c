@@ -197,18 +197,18 @@ TEST_TIMEOUT(a_reader_within_its_grant_is_not_evicted, 60)
     for (int i = 0; i < 2; i++) {
         holders[i] = kit_start("reader", NULL);
         child_expect(&holders[i], "open", 10);
-        TELL(&writer, "commit 1", "committed");
-        TELL(&holders[i], "hold 20000", "holds");
+        EXPECT_ANSWER(&writer, "commit 1", "committed");
+        EXPECT_ANSWER(&holders[i], "hold 20000", "holds");
     }
     for (int i = 0; i < 4; i++) {
         readers[i] = kit_start("reader", i % 2 ? "mode=1" : "mode=0", "hold=1", NULL);
         child_expect(&readers[i], "open", 10);
-        TELL(&readers[i], "run", "running");
+        EXPECT_ANSWER(&readers[i], "run", "running");
     }
     const char *answer;
     long long dropped = 0;
     for (int turn = 0; turn < 10 && dropped == 0; turn++) { /* on a busy machine the readers may be in time */
-        TELL(&writer, "run 0", "running"); /* without a pause: it keeps finding no slot */
+        EXPECT_ANSWER(&writer, "run 0", "running"); /* without a pause: it keeps finding no slot */
         test_nap(test_scale(2000) * SLUICE_MS);
         answer = ask(&writer, "stop");
         fprintf(stderr, "%s\n", answer);
@@ -223,7 +223,7 @@ TEST_TIMEOUT(a_reader_within_its_grant_is_not_evicted, 60)
         role_stop(&readers[i]);
     }
     for (int i = 0; i < 2; i++) {
-        TELL(&holders[i], "give", "gave");
+        EXPECT_ANSWER(&holders[i], "give", "gave");
         role_stop(&holders[i]);
     }
     role_stop(&writer);
@@ -296,9 +296,9 @@ TEST(lease_words_of_nothing_do_not_keep_old_formats)
     struct child litterer = role_start("litterer", NULL);
     child_expect(&litterer, "there", 10);
     for (int i = 0; i < 40; i++) {
-        TELL(&writer, i % 2 ? "reformat 4096" : "reformat 8192", "generation");
-        TELL(&writer, "commit 1", "committed");
-        TELL(&reader, "take 20000", "took");
+        EXPECT_ANSWER(&writer, i % 2 ? "reformat 4096" : "reformat 8192", "generation");
+        EXPECT_ANSWER(&writer, "commit 1", "committed");
+        EXPECT_ANSWER(&reader, "take 20000", "took");
     }
     struct sluice_channel_info info = honest_info("cam");
     CHECK_EQ(info.evicted, 1);

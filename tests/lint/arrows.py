@@ -40,7 +40,7 @@ SYSTEM = re.compile(r"(sys|linux|netinet|arpa)/|(unistd|fcntl|poll|pthread|signa
 NO_SYSTEM = ["src/api", "src/channel", "src/native", "src/cuda_link", "src/format", "src/mem", "src/sync", "src/copy",
              "include/sluice"]
 
-# Systems are told apart by folders of src/os, not by #ifdef.
+# A folder of src/os for each system, no #ifdef.
 SYSTEM_IFDEF = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b.*\b(_WIN32|__linux__|__APPLE__|__unix__)\b")
 MAY_IFDEF = ["src/os/", "include/sluice/base.h"]
 
@@ -74,7 +74,7 @@ def look(root, folder):
             elif name and folder in NO_SYSTEM and SYSTEM.match(name):
                 problems.append(f"{at}:{number}: <{name}> belongs in src/os")
             if SYSTEM_IFDEF.match(line) and not any(str(at).startswith(m) for m in MAY_IFDEF):
-                problems.append(f"{at}:{number}: systems are told apart in src/os")
+                problems.append(f"{at}:{number}: what depends on the system belongs in src/os")
     return problems
 
 

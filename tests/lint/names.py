@@ -15,7 +15,7 @@ SUFFIXES = {".c", ".h", ".py", ".build"}
 
 # A pattern, and what to write.
 NAMES = [
-    (r"->bare\b|\bsl_bare\w*", "ops"),
+    (r"\bsl_bare\w*|\b(?:reader|writer)->bare\b", "ops"),
     (r"\bsl_(?:park|unpark|may_park|sync_park|sync_unpark)\w*", "gpu_wait"),
     (r"\bsl_(?:behind|follow|flight|withdraw|apart|errand|publish|sent|lines|due|prepare|staged|gate)_\w+",
      "stream_wait, reader_semaphores, in_flight, deferred_cancel, background, host_func, begin or commit, send_cache, prefetch, "

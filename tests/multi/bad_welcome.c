@@ -373,7 +373,7 @@ TEST(a_reader_suspended_after_its_hello_has_the_writers_clock)
     sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST);
     CHECK_EQ(kit_reader_stats(reader).clock_offset_ns, 0);
     int64_t before = test_now();
-    TELL(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
     struct sluice_frame frame = kit_take(reader);
     CHECK_GE(frame.commit_ns, before);
     CHECK_LE(frame.commit_ns, test_now());

@@ -167,7 +167,7 @@ TEST(long_paths_work)
     struct child reader = kit_start("reader", NULL);
     child_expect(&reader, "open", 5);
     kit_commits(writer, 1);
-    TELL(&reader, "take 20000", "took 1 ");
+    EXPECT_ANSWER(&reader, "take 20000", "took 1 ");
     struct sluice_registry_entry entry;
     struct sluice_channel_info info = { .size = sizeof info };
     size_t count;

@@ -80,9 +80,9 @@ static void pass_frames(struct child *writer, struct child *reader)
     for (int i = 1; i <= 50; i++) {
         char line[32];
         snprintf(line, sizeof line, "committed %d", i);
-        TELL(writer, "commit 1", line);
+        EXPECT_ANSWER(writer, "commit 1", line);
         snprintf(line, sizeof line, "took %d missed 0", i);
-        TELL(reader, "take 20000", line);
+        EXPECT_ANSWER(reader, "take 20000", line);
     }
 }
 
@@ -96,20 +96,20 @@ TEST(frames_go_from_container_to_container)
     child_expect(&reader, "open", 10);
     pass_frames(&writer, &reader);
     /* A new format and more slots bring more memory. */
-    TELL(&writer, "reformat 150000", "generation 2");
-    TELL(&writer, "commit 1", "committed 51");
-    TELL(&reader, "hold 20000", "holds 51 missed 0 flags 2");
+    EXPECT_ANSWER(&writer, "reformat 150000", "generation 2");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 51");
+    EXPECT_ANSWER(&reader, "hold 20000", "holds 51 missed 0 flags 2");
 
     /* The writer's death is noticed, and the frame stays. */
     child_kill(&writer, SIGKILL);
     CHECK_SOON(NUMBER(ask(&reader, "stats"), "connected") == 0, 5);
-    TELL(&reader, "check", "whole 1");
-    TELL(&reader, "take 20", "NO_WRITER");
+    EXPECT_ANSWER(&reader, "check", "whole 1");
+    EXPECT_ANSWER(&reader, "take 20", "NO_WRITER");
     writer = start(apart, true, "kit_roles.writer", "bytes=100000", NULL);
     child_expect(&writer, "open", 10);
-    TELL(&writer, "commit 1", "committed 1");
-    TELL(&reader, "take 20000", "took 1 missed 0 flags 3");
-    TELL(&reader, "give", "gave 51");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&reader, "take 20000", "took 1 missed 0 flags 3");
+    EXPECT_ANSWER(&reader, "give", "gave 51");
     role_stop(&reader);
     role_stop(&writer);
 }
@@ -123,16 +123,16 @@ TEST(a_reader_that_dies_in_its_container_is_noticed)
     struct child a = start(apart, true, "kit_roles.reader", NULL, NULL), b = kit_start("reader", NULL);
     child_expect(&a, "open", 10);
     child_expect(&b, "open", 10);
-    TELL(&writer, "commit 1", "committed 1");
-    TELL(&a, "hold 20000", "holds 1 ");
-    TELL(&writer, "commit 1", "committed 2");
-    TELL(&b, "hold 20000", "holds 2 ");
-    TELL(&writer, "commit 1", "committed 3");
-    TELL(&writer, "commit 1", "NO_SLOT");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&a, "hold 20000", "holds 1 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 2");
+    EXPECT_ANSWER(&b, "hold 20000", "holds 2 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 3");
+    EXPECT_ANSWER(&writer, "commit 1", "NO_SLOT");
     child_kill(&a, SIGKILL);
     CHECK_SOON(strcmp(ask(&writer, "commit 1"), "committed 4") == 0, 5);
     CHECK_EQ(NUMBER(ask(&writer, "stats"), "died"), 1);
-    TELL(&b, "check", "whole 1");
+    EXPECT_ANSWER(&b, "check", "whole 1");
     role_stop(&b);
     role_stop(&writer);
 }
@@ -278,7 +278,7 @@ TEST(times_are_right_where_the_clock_is_another)
     struct child writer = kit_start("writer", NULL);
     child_expect(&writer, "open", 5);
     int64_t before = test_now();
-    TELL(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
     struct child reader = start(later, false, "containers.clock", NULL, NULL);
     check_times(&reader, before, -HOUR_NS);
     role_stop(&reader);
@@ -290,7 +290,7 @@ TEST(times_are_right_where_the_clock_is_another)
     writer = start(later, false, "kit_roles.writer", NULL, NULL);
     child_expect(&writer, "open", 10);
     before = test_now();
-    TELL(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
     reader = role_start("clock", NULL);
     check_times(&reader, before, HOUR_NS);
     role_stop(&reader);
@@ -325,7 +325,7 @@ TEST(a_lease_is_as_old_as_it_is_where_the_clock_is_another)
         int64_t off = test_now() - began; /* they exchanged their times meanwhile, so the offset may be wrong by as much */
         test_nap(300 * SLUICE_MS + off);  /* it has been there for longer than it holds anything */
         int64_t asked = test_now();
-        TELL(&reader, "hold 20000", "holds");
+        EXPECT_ANSWER(&reader, "hold 20000", "holds");
         test_nap(30 * SLUICE_MS + off);
         CHECK_OK(sluice_channel_info("cam", 20 * SLUICE_S, &info, &reader_info, 1));
         CHECK_EQ(reader_info.held, 1);
@@ -337,8 +337,8 @@ TEST(a_lease_is_as_old_as_it_is_where_the_clock_is_another)
         CHECK_RESULT(sluice_writer_begin(writer, 0, &(struct sluice_frame){ 0 }), SLUICE_NO_SLOT);
         CHECK_OK(sluice_writer_cancel(writer, &frame, SLUICE_ON_CPU));
         CHECK_EQ(kit_writer_stats(writer).evicted, 0);
-        TELL(&reader, "check", "whole 1");
-        TELL(&reader, "give", "gave");
+        EXPECT_ANSWER(&reader, "check", "whole 1");
+        EXPECT_ANSWER(&reader, "give", "gave");
         role_stop(&reader);
     }
     CHECK_OK(sluice_writer_close(&writer));
@@ -403,12 +403,12 @@ TEST(nobody_looks_into_other_processes)
     CHECK_STR(said, "open");
     struct child reader = role_start("guarded", NULL);
     child_expect(&reader, "open", 5);
-    TELL(&writer, "next", "committed");
-    TELL(&reader, "next", "took 1");
+    EXPECT_ANSWER(&writer, "next", "committed");
+    EXPECT_ANSWER(&reader, "next", "took 1");
     child_kill(&reader, SIGKILL);
     reader = role_start("guarded", NULL);
     child_expect(&reader, "open", 5);
-    TELL(&reader, "next", "took 1");
+    EXPECT_ANSWER(&reader, "next", "took 1");
     role_stop(&reader);
     role_stop(&writer);
 }

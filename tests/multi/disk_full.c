@@ -84,11 +84,11 @@ TEST(a_full_dev_shm_has_no_effect)
     child_expect(&reader, "open", 5);
     struct sluice_format format = kit_format(8 << 20);
     kit_commits(writer, 1);
-    TELL(&reader, "hold 20000", "holds 1 ");
+    EXPECT_ANSWER(&reader, "hold 20000", "holds 1 ");
     CHECK_OK(sluice_writer_reformat(writer, &format));
     kit_commits(writer, 1);
-    TELL(&reader, "hold 20000", "holds 2 ");
-    TELL(&reader, "check", "whole 2");
+    EXPECT_ANSWER(&reader, "hold 20000", "holds 2 ");
+    EXPECT_ANSWER(&reader, "check", "whole 2");
     role_stop(&reader);
     CHECK_OK(sluice_writer_close(&writer));
 }

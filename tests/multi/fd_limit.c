@@ -42,8 +42,8 @@ TEST(a_writer_without_descriptors_lets_readers_in_later)
     test_dir();
     struct child writer = start("writer", "bytes=8192", NULL);
     struct child reader = start("reader", NULL, NULL);
-    TELL(&writer, "commit 1", "committed 1");
-    TELL(&reader, "take 20000", "took 1 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&reader, "take 20000", "took 1 ");
     take_descriptors(writer.pid);
 
     /* A new peer gets an error as nobody answers; one that waits goes on waiting. */
@@ -57,17 +57,17 @@ TEST(a_writer_without_descriptors_lets_readers_in_later)
     late = kit_newest(SLUICE_LATER);
 
     /* Peers that are connected notice nothing. */
-    TELL(&writer, "commit 1", "committed 2");
-    TELL(&reader, "take 20000", "took 2 missed 0");
-    TELL(&writer, "reformat 100000", "E_NO_DESCRIPTORS");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 2");
+    EXPECT_ANSWER(&reader, "take 20000", "took 2 missed 0");
+    EXPECT_ANSWER(&writer, "reformat 100000", "E_NO_DESCRIPTORS");
     CHECK_HAS(ask(&writer, "last"), "RLIMIT_NOFILE");
-    TELL(&writer, "commit 1", "committed 3");
-    TELL(&reader, "take 20000", "took 3 missed 0 flags 0");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 3");
+    EXPECT_ANSWER(&reader, "take 20000", "took 3 missed 0 flags 0");
 
     give_descriptors(writer.pid);
-    TELL(&writer, "reformat 100000", "generation 2");
-    TELL(&writer, "commit 1", "committed 4");
-    TELL(&reader, "take 20000", "took 4 missed 0 flags 2");
+    EXPECT_ANSWER(&writer, "reformat 100000", "generation 2");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 4");
+    EXPECT_ANSWER(&reader, "take 20000", "took 4 missed 0 flags 2");
     struct sluice_frame frame;
     CHECK_SOON(sluice_reader_acquire(late, SLUICE_ON_CPU, SLUICE_S, &frame) == 0, 10);
     CHECK(kit_whole(&frame, 4));
@@ -89,18 +89,18 @@ TEST(a_writer_without_descriptors_cannot_grow)
         char line[32];
         readers[i] = start("reader", NULL, NULL);
         snprintf(line, sizeof line, "committed %d", i + 1);
-        TELL(&writer, "commit 1", line);
-        TELL(&readers[i], "hold 20000", "holds ");
+        EXPECT_ANSWER(&writer, "commit 1", line);
+        EXPECT_ANSWER(&readers[i], "hold 20000", "holds ");
     }
-    TELL(&writer, "commit 1", "committed 3");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 3");
     take_descriptors(writer.pid);
-    TELL(&writer, "commit 1", "NO_SLOT");
+    EXPECT_ANSWER(&writer, "commit 1", "NO_SLOT");
     CHECK_HAS(ask(&writer, "last"), "none of its 3 slots is free");
     give_descriptors(writer.pid);
     test_nap(SLUICE_S); /* it does not try again at each frame */
-    TELL(&writer, "commit 3", "committed 6");
+    EXPECT_ANSWER(&writer, "commit 3", "committed 6");
     for (int i = 0; i < 2; i++) {
-        TELL(&readers[i], "check", "whole 1");
+        EXPECT_ANSWER(&readers[i], "check", "whole 1");
         role_stop(&readers[i]);
     }
     role_stop(&writer);
@@ -130,38 +130,38 @@ static void read_without_descriptors(const char *mode)
     test_dir();
     struct child writer = start("writer", "bytes=8192", NULL);
     struct child reader = start("reader", mode, NULL), other = start("reader", NULL, NULL);
-    TELL(&writer, "commit 1", "committed 1");
-    TELL(&reader, "take 20000", "took 1 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&reader, "take 20000", "took 1 ");
 
     /* Frames that need no new memory arrive; a new format does not. */
     take_descriptors(reader.pid);
-    TELL(&writer, "commit 1", "committed 2");
-    TELL(&reader, "take 20000", "took 2 ");
-    TELL(&writer, "reformat 50000", "generation 2");
-    TELL(&writer, "commit 1", "committed 3");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 2");
+    EXPECT_ANSWER(&reader, "take 20000", "took 2 ");
+    EXPECT_ANSWER(&writer, "reformat 50000", "generation 2");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 3");
     CHECK_SOON(has_hung_up(&reader), 5);
-    TELL(&other, "take 20000", "took 3 ");
+    EXPECT_ANSWER(&other, "take 20000", "took 3 ");
     give_descriptors(reader.pid);
     take_from_anew(&reader, "take 20000", "took 3 missed 0 flags 2");
     CHECK_EQ(NUMBER(ask(&reader, "stats"), "lag"), 0);
     take_descriptors(reader.pid);
-    TELL(&writer, "reformat 20000", "generation 3");
-    TELL(&writer, "commit 2", "committed 5");
+    EXPECT_ANSWER(&writer, "reformat 20000", "generation 3");
+    EXPECT_ANSWER(&writer, "commit 2", "committed 5");
     CHECK_SOON(has_hung_up(&reader), 5);
     CHECK_EQ(NUMBER(ask(&reader, "stats"), "lag"), 2);
-    TELL(&writer, "commit 1", "committed 6");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 6");
     give_descriptors(reader.pid);
     take_from_anew(&reader, "take 20000", "took 6 missed 2 flags 2");
 
     /* Nor does a writer that replaced the dead one. */
-    TELL(&other, "take 20000", "took 6 ");
+    EXPECT_ANSWER(&other, "take 20000", "took 6 ");
     take_descriptors(reader.pid);
     child_kill(&writer, SIGKILL);
     writer = start("writer", "bytes=8192", NULL);
-    TELL(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
     CHECK_SOON(has_hung_up(&reader), 5);
-    TELL(&other, "take 20000", "took 1 ");
-    TELL(&writer, "commit 1", "committed 2");
+    EXPECT_ANSWER(&other, "take 20000", "took 1 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 2");
     give_descriptors(reader.pid);
     take_from_anew(&reader, "take 20000", "took 2 ");
     role_stop(&reader);

@@ -115,15 +115,15 @@ static void check_undisturbed(struct all *all, struct child *other)
     frame = kit_take(all->reader);
     CHECK_EQ(frame.sequence, 2);
     kit_give(all->reader, &frame);
-    TELL(other, "take 20000", "took 2 ");
+    EXPECT_ANSWER(other, "take 20000", "took 2 ");
     kit_commits(all->writer, 30);
     CHECK_EQ(kit_writer_stats(all->writer).readers, 2);
     CHECK_OK(sluice_registry_watch_close(&all->watch));
     CHECK_OK(sluice_device_close(&all->device));
     CHECK_OK(sluice_reader_close(&all->reader));
     CHECK_OK(sluice_writer_close(&all->writer));
-    TELL(other, "take 20000", "took 32 ");
-    TELL(other, "take 20000", "CLOSED");
+    EXPECT_ANSWER(other, "take 20000", "took 32 ");
+    EXPECT_ANSWER(other, "take 20000", "CLOSED");
     role_stop(other);
 }
 

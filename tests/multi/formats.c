@@ -208,20 +208,20 @@ TEST(frames_of_an_old_format_stay_valid)
     child_expect(&holder, "open", 5);
 
     kit_commits(writer, 2);
-    TELL(&holder, "hold 20000", "holds 1 missed 0 flags 2 generation 1");
+    EXPECT_ANSWER(&holder, "hold 20000", "holds 1 missed 0 flags 2 generation 1");
     reformat(writer, 40 * KIB);
     kit_commits(writer, 1);
     /* Unread frames of the old format, then the first of the new one. */
-    TELL(&holder, "hold 20000", "holds 2 missed 0 flags 0 generation 1");
-    TELL(&holder, "hold 20000", "holds 3 missed 0 flags 2 generation 2");
+    EXPECT_ANSWER(&holder, "hold 20000", "holds 2 missed 0 flags 0 generation 1");
+    EXPECT_ANSWER(&holder, "hold 20000", "holds 3 missed 0 flags 2 generation 2");
     reformat(writer, 8 * KIB);
     kit_commits(writer, 100);
-    TELL(&holder, "check", "whole 3");
-    TELL(&holder, "give", "gave 1");
+    EXPECT_ANSWER(&holder, "check", "whole 3");
+    EXPECT_ANSWER(&holder, "give", "gave 1");
     kit_commits(writer, 20);
-    TELL(&holder, "check", "whole 2");
-    TELL(&holder, "give", "gave 2");
-    TELL(&holder, "give", "gave 3");
+    EXPECT_ANSWER(&holder, "check", "whole 2");
+    EXPECT_ANSWER(&holder, "give", "gave 2");
+    EXPECT_ANSWER(&holder, "give", "gave 3");
     for (int i = 0; i < 2; i++) {
         kit_commits(writer, 1);
         CHECK_HAS(ask(&holder, "take 20000"), "generation 3");

@@ -35,10 +35,10 @@ TEST(frames_are_whole_from_acquire_to_release)
     child_expect(&a, "open", 5);
     child_expect(&b, "open", 5);
     child_expect(&c, "open", 5);
-    TELL(&a, "run", "running");
-    TELL(&b, "run", "running");
-    TELL(&c, "run", "running");
-    TELL(&writer, "run 0", "running");
+    EXPECT_ANSWER(&a, "run", "running");
+    EXPECT_ANSWER(&b, "run", "running");
+    EXPECT_ANSWER(&c, "run", "running");
+    EXPECT_ANSWER(&writer, "run 0", "running");
     test_nap(test_scale(1500) * SLUICE_MS);
     CHECK_SOON(kit_taken("cam", a.pid) >= 3 && kit_taken("cam", b.pid) >= 3 && kit_taken("cam", c.pid) >= 3, 10);
     CHECK_HAS(ask(&writer, "stop"), "ran ");
@@ -74,16 +74,16 @@ TEST(sixty_four_readers_on_sixty_four_slots)
     /* 62 different frames held at once, and still a slot for the next. */
     for (int i = 0; i < 62; i++) {
         kit_commits(writer, 1);
-        TELL(&readers[i], "hold 20000", "holds");
+        EXPECT_ANSWER(&readers[i], "hold 20000", "holds");
     }
     kit_commits(writer, 20);
     for (int i = 0; i < 62; i++) {
-        TELL(&readers[i], "check", "whole 1");
-        TELL(&readers[i], "give", "gave");
+        EXPECT_ANSWER(&readers[i], "check", "whole 1");
+        EXPECT_ANSWER(&readers[i], "give", "gave");
     }
     kit_commits(writer, 1);
     for (int i = 0; i < 64; i++)
-        TELL(&readers[i], "take 20000", "took");
+        EXPECT_ANSWER(&readers[i], "take 20000", "took");
     CHECK_EQ(kit_writer_stats(writer).dropped, 0);
     for (int i = 0; i < 64; i++)
         child_send(&readers[i], "close");
@@ -124,18 +124,18 @@ TEST(channels_do_not_mix)
     child_expect(&a, "open", 5);
     child_expect(&b, "open", 5);
     kit_commits(left, 3);
-    TELL(&a, "take 20000", "took 3 ");
-    TELL(&b, "take 50", "TIMEOUT");
+    EXPECT_ANSWER(&a, "take 20000", "took 3 ");
+    EXPECT_ANSWER(&b, "take 50", "TIMEOUT");
     kit_commits(right, 5);
-    TELL(&b, "take 20000", "took 5 ");
+    EXPECT_ANSWER(&b, "take 20000", "took 5 ");
     CHECK_OK(sluice_registry_list(NULL, entries, 4, &count));
     CHECK_EQ(count, 2);
     CHECK_STR(entries[0].name, "left");
     CHECK_STR(entries[1].name, "right");
     CHECK_OK(sluice_writer_close(&left));
-    TELL(&a, "take 20000", "CLOSED");
+    EXPECT_ANSWER(&a, "take 20000", "CLOSED");
     kit_commits(right, 1);
-    TELL(&b, "take 20000", "took 6 ");
+    EXPECT_ANSWER(&b, "take 20000", "took 6 ");
     CHECK_OK(sluice_writer_close(&right));
     role_stop(&a);
     role_stop(&b);
@@ -150,8 +150,8 @@ TEST(a_late_joiner_gets_the_newest_frame_at_once)
         struct child reader = kit_start("reader", mode ? "mode=1" : "mode=0", NULL);
         child_expect(&reader, "open", 5);
         /* Frames before it joined do not count as missed. */
-        TELL(&reader, "take 20000", "took 100 missed 0 ");
-        TELL(&reader, "take 30", "TIMEOUT");
+        EXPECT_ANSWER(&reader, "take 20000", "took 100 missed 0 ");
+        EXPECT_ANSWER(&reader, "take 30", "TIMEOUT");
         role_stop(&reader);
     }
     CHECK_OK(sluice_writer_close(&writer));

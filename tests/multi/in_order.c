@@ -194,7 +194,7 @@ TEST(taken_and_missed_account_for_every_frame)
     struct sluice_frame frame;
     int r;
 
-    TELL(&writer, "run 20", "running");
+    EXPECT_ANSWER(&writer, "run 20", "running");
     while (test_now() < until || missed == 0) {
         frame = kit_take(reader);
         CHECK(frame.sequence > last);

@@ -276,7 +276,7 @@ const char *ask(struct child *child, const char *line)
     return answer;
 }
 
-void tell_at(const char *file, int line_number, struct child *child, const char *line, const char *answer)
+void expect_answer(const char *file, int line_number, struct child *child, const char *line, const char *answer)
 {
     const char *got = ask(child, line);
     if (strncmp(got, answer, strlen(answer)) != 0)

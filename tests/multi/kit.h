@@ -90,8 +90,8 @@ uint64_t kit_taken(const char *name, pid_t pid);
 const char *ask(struct child *child, const char *line);
 
 /* The same; the answer must begin with `answer`. */
-#define TELL(child, line, answer) tell_at(__FILE__, __LINE__, (child), (line), (answer))
-void tell_at(const char *file, int line_number, struct child *child, const char *line, const char *answer);
+#define EXPECT_ANSWER(child, line, answer) expect_answer(__FILE__, __LINE__, (child), (line), (answer))
+void expect_answer(const char *file, int line_number, struct child *child, const char *line, const char *answer);
 
 /* The number after `word` in a text "... word 12 ...". */
 #define NUMBER(text, word) number_at(__FILE__, __LINE__, (text), (word))

@@ -24,17 +24,17 @@ static struct starved starve(sluice_writer *writer)
     s.b = kit_start("reader", NULL);
     child_expect(&s.b, "open", 5);
     kit_commits(writer, 1);
-    TELL(&s.a, "hold 20000", "holds 1 ");
+    EXPECT_ANSWER(&s.a, "hold 20000", "holds 1 ");
     kit_commits(writer, 1);
-    TELL(&s.b, "hold 20000", "holds 2 ");
+    EXPECT_ANSWER(&s.b, "hold 20000", "holds 2 ");
     kit_commits(writer, 1);
     return s;
 }
 
 static void feed(struct starved *s)
 {
-    TELL(&s->a, "check", "whole 1");
-    TELL(&s->b, "check", "whole 1");
+    EXPECT_ANSWER(&s->a, "check", "whole 1");
+    EXPECT_ANSWER(&s->b, "check", "whole 1");
     role_stop(&s->a);
     role_stop(&s->b);
 }
@@ -68,10 +68,10 @@ TEST(a_dropping_writer_learns_at_once_who_holds_what)
         check_names_both(&s);
         CHECK_EQ(kit_writer_stats(writer).dropped, i);
     }
-    TELL(&s.a, "give", "gave 1");
+    EXPECT_ANSWER(&s.a, "give", "gave 1");
     kit_commits(writer, 1);
-    TELL(&s.a, "take 20000", "took 4 missed 5 "); /* 2 passed over, 3 dropped */
-    TELL(&s.b, "check", "whole 1");
+    EXPECT_ANSWER(&s.a, "take 20000", "took 4 missed 5 "); /* 2 passed over, 3 dropped */
+    EXPECT_ANSWER(&s.b, "check", "whole 1");
     role_stop(&s.a);
     role_stop(&s.b);
     CHECK_OK(sluice_writer_close(&writer));
@@ -91,20 +91,20 @@ TEST(a_waiting_writer_is_woken_by_a_release)
     struct child a = kit_start("reader", NULL), b = kit_start("reader", NULL);
     child_expect(&a, "open", 5);
     child_expect(&b, "open", 5);
-    TELL(&writer, "commit 1", "committed 1");
-    TELL(&a, "hold 20000", "holds 1 ");
-    TELL(&writer, "commit 1", "committed 2");
-    TELL(&b, "hold 20000", "holds 2 ");
-    TELL(&writer, "commit 1", "committed 3");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&a, "hold 20000", "holds 1 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 2");
+    EXPECT_ANSWER(&b, "hold 20000", "holds 2 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 3");
 
     child_send(&writer, "commit 1");
     test_nap(50 * SLUICE_MS);
     CHECK(!line_is_there(&writer)); /* it waits */
     int64_t began = test_now();
-    TELL(&a, "give", "gave 1");
+    EXPECT_ANSWER(&a, "give", "gave 1");
     child_expect(&writer, "committed 4", 5);
     CHECK_LE(test_now() - began, SOON);
-    TELL(&b, "check", "whole 1");
+    EXPECT_ANSWER(&b, "check", "whole 1");
     role_stop(&a);
     role_stop(&b);
     role_stop(&writer);
@@ -160,15 +160,15 @@ TEST(a_writer_may_wait_without_giving_up_a_frame)
     CHECK_RESULT(sluice_writer_wait(writer, 0), SLUICE_NO_SLOT);
     CHECK_RESULT(sluice_writer_wait(writer, -1), SLUICE_E_INVALID);
     CHECK_EQ(kit_writer_stats(writer).dropped, 0);
-    TELL(&s.a, "give", "gave 1");
+    EXPECT_ANSWER(&s.a, "give", "gave 1");
     CHECK_OK(sluice_writer_wait(writer, 20 * SLUICE_S));
     CHECK_OK(sluice_writer_wait(writer, 0)); /* it takes none */
     CHECK_OK(sluice_writer_begin(writer, 0, &frame));
     kit_fill(&frame, 4);
     CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
-    TELL(&s.a, "take 20000", "took 4 missed 2 ");
+    EXPECT_ANSWER(&s.a, "take 20000", "took 4 missed 2 ");
     CHECK_EQ(kit_writer_stats(writer).cancelled, 0);
-    TELL(&s.b, "check", "whole 1");
+    EXPECT_ANSWER(&s.b, "check", "whole 1");
     role_stop(&s.a);
     role_stop(&s.b);
     CHECK_OK(sluice_writer_close(&writer));

@@ -39,7 +39,7 @@ TEST(the_descriptor_is_readable_while_a_frame_is_there)
     CHECK_EQ(end, SLUICE_TIMEOUT);
     for (int i = 1; i <= 40; i++) {
         CHECK(!readable(fd, i < 4 ? 50 : 0));
-        TELL(&writer, i % 5 ? "commit 1" : "commit 3", "committed");
+        EXPECT_ANSWER(&writer, i % 5 ? "commit 1" : "commit 3", "committed");
         int64_t began = test_now();
         CHECK(readable(fd, WAKE_MS));
         CHECK_LE(test_now() - began, WAKE_MS * SLUICE_MS);
@@ -134,13 +134,13 @@ TEST(the_descriptor_stays_the_same_over_restarts_and_is_quiet_between)
         CHECK(!readable(fd, QUIET_MS));
         struct child writer = kit_start("writer", "bytes=8192", NULL);
         child_expect(&writer, "open", 5);
-        TELL(&writer, "commit 1", "committed 1");
+        EXPECT_ANSWER(&writer, "commit 1", "committed 1");
         CHECK(readable(fd, WAKE_MS));
         struct sluice_frame frame = kit_take(reader);
         CHECK_EQ(frame.sequence, 1);
         kit_give(reader, &frame);
         CHECK_EQ(kit_take_all(reader, &end), 0);
-        TELL(&writer, "commit 1", "committed 2");
+        EXPECT_ANSWER(&writer, "commit 1", "committed 2");
         CHECK(readable(fd, WAKE_MS));
         CHECK_EQ(kit_take_all(reader, &end), 1);
         child_kill(&writer, SIGKILL);

@@ -122,7 +122,7 @@ TEST(a_watch_tells_when_channels_come_and_go)
     CHECK_EQ(poll(&fd, 1, 20000), 1);
     CHECK_OK(sluice_registry_watch_next(watch, 0));
     CHECK_RESULT(sluice_registry_watch_next(watch, 20 * SLUICE_MS), SLUICE_TIMEOUT);
-    TELL(&writer, "commit 5", "committed"); /* frames do not concern it */
+    EXPECT_ANSWER(&writer, "commit 5", "committed"); /* frames do not concern it */
     CHECK_RESULT(sluice_registry_watch_next(watch, 20 * SLUICE_MS), SLUICE_TIMEOUT);
     role_stop(&writer);
     CHECK_OK(sluice_registry_watch_next(watch, 20 * SLUICE_S));
@@ -148,8 +148,8 @@ TEST(an_observer_sees_all_and_holds_nothing)
     struct child recorder = kit_start("reader", "mode=1", "depth=2", "every=2", NULL);
     child_expect(&recorder, "open", 5);
     kit_commits(writer, 2);
-    TELL(&newest, "hold 20000", "holds 2 ");
-    TELL(&recorder, "take 20000", "took 1 ");
+    EXPECT_ANSWER(&newest, "hold 20000", "holds 2 ");
+    EXPECT_ANSWER(&recorder, "take 20000", "took 1 ");
     kit_commits(writer, 3);
     test_nap(50 * SLUICE_MS);
     int64_t asked = test_now();

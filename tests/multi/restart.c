@@ -34,7 +34,7 @@ static struct child start_reader(const char *a, const char *b)
 static void expect_no_writer(struct child *reader, const char *take)
 {
     CHECK_SOON(NUMBER(ask(reader, "stats"), "connected") == 0, 2);
-    TELL(reader, take, "NO_WRITER");
+    EXPECT_ANSWER(reader, take, "NO_WRITER");
 }
 
 /* A frame of a session that is new to the reader, and of a new generation. */
@@ -46,21 +46,21 @@ TEST(readers_find_a_killed_writers_successor)
     struct child newest = start_reader(NULL, NULL), recorder = start_reader("mode=1", NULL);
     char session[32];
 
-    TELL(&writer, "commit 3", "committed 3");
-    TELL(&newest, "take 20000", "took 3 missed 0 flags 2");
-    TELL(&recorder, "count 3 20000", "counted 3 first 1 last 3 missed 0");
+    EXPECT_ANSWER(&writer, "commit 3", "committed 3");
+    EXPECT_ANSWER(&newest, "take 20000", "took 3 missed 0 flags 2");
+    EXPECT_ANSWER(&recorder, "count 3 20000", "counted 3 first 1 last 3 missed 0");
     snprintf(session, sizeof session, "%s", ask(&newest, "session"));
     child_kill(&writer, SIGKILL);
     expect_no_writer(&newest, "take 100");
     expect_no_writer(&recorder, "take 100");
 
     writer = start_writer(NULL, NULL);
-    TELL(&writer, "commit 1", "committed 1");
-    TELL(&newest, "take 20000", "took 1 " ALL_NEW);
-    TELL(&recorder, "take 20000", "took 1 " ALL_NEW);
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&newest, "take 20000", "took 1 " ALL_NEW);
+    EXPECT_ANSWER(&recorder, "take 20000", "took 1 " ALL_NEW);
     CHECK(strcmp(ask(&newest, "session"), session) != 0);
-    TELL(&writer, "commit 1", "committed 2");
-    TELL(&newest, "take 20000", "took 2 missed 0 flags 0");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 2");
+    EXPECT_ANSWER(&newest, "take 20000", "took 2 missed 0 flags 0");
     CHECK_EQ(NUMBER(ask(&newest, "stats"), "sessions"), 2);
     role_stop(&newest);
     role_stop(&recorder);
@@ -72,20 +72,20 @@ TEST(frames_of_a_dead_session_stay_readable_while_they_are_held)
     struct child writer = start_writer(NULL, NULL);
     struct child reader = start_reader("hold=2", NULL);
 
-    TELL(&writer, "commit 1", "committed 1");
-    TELL(&reader, "hold 20000", "holds 1 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&reader, "hold 20000", "holds 1 ");
     child_kill(&writer, SIGKILL);
-    TELL(&reader, "check", "whole 1");
+    EXPECT_ANSWER(&reader, "check", "whole 1");
     writer = start_writer(NULL, NULL);
-    TELL(&writer, "commit 7", "committed 7");
-    TELL(&reader, "hold 20000", "holds 7 " ALL_NEW);
-    TELL(&writer, "commit 50", "committed 57");
-    TELL(&reader, "check", "whole 2");
-    TELL(&reader, "give", "gave 1");
-    TELL(&reader, "check", "whole 1");
-    TELL(&reader, "give", "gave 7");
+    EXPECT_ANSWER(&writer, "commit 7", "committed 7");
+    EXPECT_ANSWER(&reader, "hold 20000", "holds 7 " ALL_NEW);
+    EXPECT_ANSWER(&writer, "commit 50", "committed 57");
+    EXPECT_ANSWER(&reader, "check", "whole 2");
+    EXPECT_ANSWER(&reader, "give", "gave 1");
+    EXPECT_ANSWER(&reader, "check", "whole 1");
+    EXPECT_ANSWER(&reader, "give", "gave 7");
     /* The old session ends with its last frame: on a GPU channel by a thread of its own. */
-    TELL(&reader, "take 20000", "took 57 ");
+    EXPECT_ANSWER(&reader, "take 20000", "took 57 ");
     CHECK_SOON(process_mappings(reader.pid, "memfd:sluice-control") <= 1, 10);
     role_stop(&reader);
     role_stop(&writer);
@@ -96,13 +96,13 @@ TEST(ready_frames_of_a_killed_writer_are_given)
     struct child writer = start_writer(NULL, NULL);
     struct child recorder = start_reader("mode=1", NULL), newest = start_reader(NULL, NULL);
 
-    TELL(&writer, "commit 4", "committed 4");
-    TELL(&writer, "begin", "begun"); /* in flight: nobody will see it */
+    EXPECT_ANSWER(&writer, "commit 4", "committed 4");
+    EXPECT_ANSWER(&writer, "begin", "begun"); /* in flight: nobody will see it */
     child_kill(&writer, SIGKILL);
     CHECK_SOON(NUMBER(ask(&newest, "stats"), "connected") == 0, 2);
-    TELL(&newest, "take 20000", "took 4 ");
+    EXPECT_ANSWER(&newest, "take 20000", "took 4 ");
     expect_no_writer(&newest, "take 50");
-    TELL(&recorder, "count 4 20000", "counted 4 first 1 last 4 missed 0");
+    EXPECT_ANSWER(&recorder, "count 4 20000", "counted 4 first 1 last 4 missed 0");
     expect_no_writer(&recorder, "take 50");
     role_stop(&recorder);
     role_stop(&newest);
@@ -114,17 +114,17 @@ TEST(ready_frames_of_a_killed_writer_are_given_in_a_new_generation_too)
     struct child writer = start_writer(NULL, NULL);
     struct child reader = start_reader(NULL, NULL);
 
-    TELL(&writer, "commit 1", "committed 1");
-    TELL(&reader, "take 20000", "took 1 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&reader, "take 20000", "took 1 ");
     /* The writer's service thread has seen the acknowledgement of the first memory before it answers this. */
     struct sluice_channel_info info = { .size = sizeof info };
     CHECK_OK(sluice_channel_info("cam", 20 * SLUICE_S, &info, NULL, 0));
     child_kill(&reader, SIGSTOP);
-    TELL(&writer, "reformat 70000", "generation 2");
-    TELL(&writer, "commit 1", "committed 2");
+    EXPECT_ANSWER(&writer, "reformat 70000", "generation 2");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 2");
     child_kill(&writer, SIGKILL);
     child_kill(&reader, SIGCONT);
-    TELL(&reader, "take 20000", "took 2 missed 0 flags 2 generation 2");
+    EXPECT_ANSWER(&reader, "take 20000", "took 2 missed 0 flags 2 generation 2");
     role_stop(&reader);
 }
 
@@ -133,22 +133,22 @@ TEST(a_closed_channel_gives_what_is_unread_then_says_so_again_and_again)
     struct child writer = start_writer(NULL, NULL);
     struct child recorder = start_reader("mode=1", NULL), newest = start_reader(NULL, NULL);
 
-    TELL(&writer, "commit 3", "committed 3");
-    TELL(&writer, "begin", "begun"); /* cancelled by close */
-    TELL(&writer, "close", "closed");
+    EXPECT_ANSWER(&writer, "commit 3", "committed 3");
+    EXPECT_ANSWER(&writer, "begin", "begun"); /* cancelled by close */
+    EXPECT_ANSWER(&writer, "close", "closed");
     for (int i = 0; i < 2; i++) {
-        TELL(&recorder, "count 3 20000", i ? "CLOSED after 0" : "counted 3 first 1 last 3 missed 0");
-        TELL(&newest, "take 20000", i ? "CLOSED" : "took 3 ");
+        EXPECT_ANSWER(&recorder, "count 3 20000", i ? "CLOSED after 0" : "counted 3 first 1 last 3 missed 0");
+        EXPECT_ANSWER(&newest, "take 20000", i ? "CLOSED" : "took 3 ");
         int64_t began = test_now();
-        TELL(&recorder, "take 60000", "CLOSED"); /* at once */
-        TELL(&newest, "take 60000", "CLOSED");
+        EXPECT_ANSWER(&recorder, "take 60000", "CLOSED"); /* at once */
+        EXPECT_ANSWER(&newest, "take 60000", "CLOSED");
         CHECK_LE(test_now() - began, SOON);
     }
     role_stop(&writer);
-    TELL(&newest, "take 0", "CLOSED");
+    EXPECT_ANSWER(&newest, "take 0", "CLOSED");
 
     writer = start_writer(NULL, NULL);
-    TELL(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
     CHECK_SOON(NUMBER(ask(&newest, "stats"), "lag") == 0 && strncmp(ask(&newest, "take 20"), "took 1", 6) == 0, 5);
     CHECK_SOON(strncmp(ask(&recorder, "take 20"), "took 1", 6) == 0, 5);
     role_stop(&writer);
@@ -170,8 +170,8 @@ TEST(close_right_after_a_frame_of_a_new_format_loses_nothing)
         CHECK_OK(sluice_writer_reformat(writer, &format));
         kit_commits(writer, 1);
         CHECK_OK(sluice_writer_close(&writer));
-        TELL(&reader, "count 3 20000", "counted 3 first 1 last 3 missed 0");
-        TELL(&reader, "take 20000", "CLOSED");
+        EXPECT_ANSWER(&reader, "count 3 20000", "counted 3 first 1 last 3 missed 0");
+        EXPECT_ANSWER(&reader, "take 20000", "CLOSED");
         role_stop(&reader);
     }
 }
@@ -182,9 +182,9 @@ TEST(a_reader_may_be_opened_before_the_writer)
     struct child patient = kit_start("reader", "open_ms=20000", NULL);
     struct child later = kit_start("reader", "open_ms=-1", NULL);
     child_expect(&later, "open", 2);
-    TELL(&later, "take 50", "NO_WRITER");
+    EXPECT_ANSWER(&later, "take 50", "NO_WRITER");
     CHECK_HAS(ask(&later, "last"), "no channel 'cam' in");
-    TELL(&later, "stats", "connected 0 taken 0");
+    EXPECT_ANSWER(&later, "stats", "connected 0 taken 0");
 
     struct child now = kit_start("reader", "open_ms=0", NULL), briefly = kit_start("reader", "open_ms=200", NULL);
     CHECK_HAS(child_line(&now, 2), "E_NOT_FOUND no channel 'cam' in");
@@ -196,9 +196,9 @@ TEST(a_reader_may_be_opened_before_the_writer)
 
     struct child writer = start_writer(NULL, NULL);
     child_expect(&patient, "open", 4);
-    TELL(&writer, "commit 1", "committed 1");
-    TELL(&patient, "take 20000", "took 1 missed 0 flags 2");
-    TELL(&later, "take 20000", "took 1 missed 0 flags 2");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&patient, "take 20000", "took 1 missed 0 flags 2");
+    EXPECT_ANSWER(&later, "take 20000", "took 1 missed 0 flags 2");
     role_stop(&writer);
     role_stop(&patient);
     role_stop(&later);
@@ -220,8 +220,8 @@ TEST(a_second_writer_of_a_live_name_is_refused)
         CHECK_LE(test_now() - began, SOON);
     }
     CHECK(second == NULL);
-    TELL(&writer, "commit 1", "committed 1");
-    TELL(&reader, "take 20000", "took 1 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&reader, "take 20000", "took 1 ");
     struct child third = kit_start("writer", NULL);
     CHECK_HAS(child_line(&third, 5), "E_EXISTS");
     role_stop(&third);
@@ -288,8 +288,8 @@ TEST(a_writer_whose_lock_was_taken_away_keeps_its_name)
     child_kill(&writer, SIGSTOP);
     CHECK_SAYS(sluice_writer_open(&second, &params), SLUICE_E_EXISTS, "has a writer already");
     child_kill(&writer, SIGCONT);
-    TELL(&writer, "commit 1", "committed 1");
-    TELL(&reader, "take 20000", "took 1 missed 0 flags 2");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&reader, "take 20000", "took 1 missed 0 flags 2");
     child_kill(&writer, SIGKILL);
     CHECK_OK(sluice_writer_open(&second, &params));
     CHECK_OK(sluice_writer_close(&second));
@@ -300,7 +300,7 @@ TEST(nothing_is_left_behind_but_the_lock)
 {
     for (int i = 0; i < 3; i++) {
         struct child writer = start_writer(NULL, NULL);
-        TELL(&writer, "commit 1", "committed 1");
+        EXPECT_ANSWER(&writer, "commit 1", "committed 1");
         child_kill(&writer, SIGKILL);
     }
     sluice_writer *writer = kit_writer("cam", 4 * KIB);
@@ -327,9 +327,9 @@ static sluice_writer *starve(struct child *a, struct child *b)
     *a = start_reader(NULL, NULL);
     *b = start_reader(NULL, NULL);
     kit_commits(writer, 1);
-    TELL(a, "hold 20000", "holds 1 ");
+    EXPECT_ANSWER(a, "hold 20000", "holds 1 ");
     kit_commits(writer, 1);
-    TELL(b, "hold 20000", "holds 2 ");
+    EXPECT_ANSWER(b, "hold 20000", "holds 2 ");
     kit_commits(writer, 1);
     CHECK_RESULT(sluice_writer_begin(writer, 0, &frame), SLUICE_NO_SLOT);
     return writer;
@@ -343,7 +343,7 @@ TEST(a_killed_readers_slots_come_back)
     child_kill(&a, SIGKILL);
     CHECK_SOON(kit_commit(writer) == 0, 2);
     kit_commits(writer, 20);
-    TELL(&b, "check", "whole 1");
+    EXPECT_ANSWER(&b, "check", "whole 1");
     CHECK_EQ(kit_writer_stats(writer).readers, 1);
     CHECK_EQ(kit_writer_stats(writer).readers_died, 1);
     role_stop(&b);
@@ -400,11 +400,11 @@ TEST(deaths_are_noticed_though_a_raw_clone_keeps_the_sockets)
 
     struct child owner = start_writer(NULL, NULL);
     struct child reader = start_reader(NULL, NULL);
-    TELL(&owner, "commit 1", "committed 1");
+    EXPECT_ANSWER(&owner, "commit 1", "committed 1");
     child = (pid_t)NUMBER(ask(&owner, "clone"), "forked");
     child_kill(&owner, SIGKILL);
     CHECK_SOON(NUMBER(ask(&reader, "stats"), "connected") == 0, 2);
-    TELL(&reader, "take 100", "took 1 ");
+    EXPECT_ANSWER(&reader, "take 100", "took 1 ");
     CHECK_EQ(kill(child, 0), 0);
     kill(child, SIGKILL);
     role_stop(&reader);
@@ -415,15 +415,15 @@ TEST(a_killed_writers_forked_child_does_not_keep_the_name)
     struct child writer = start_writer(NULL, NULL);
     struct child reader = start_reader(NULL, NULL);
 
-    TELL(&writer, "commit 2", "committed 2");
+    EXPECT_ANSWER(&writer, "commit 2", "committed 2");
     pid_t child = (pid_t)NUMBER(ask(&writer, "fork"), "forked");
-    TELL(&writer, "commit 1", "committed 3"); /* the parent goes on as before */
-    TELL(&reader, "take 20000", "took 3 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 3"); /* the parent goes on as before */
+    EXPECT_ANSWER(&reader, "take 20000", "took 3 ");
     child_kill(&writer, SIGKILL);
     expect_no_writer(&reader, "take 20");
     sluice_writer *next = kit_writer("cam", 50000);
     kit_commits(next, 1);
-    TELL(&reader, "take 20000", "took 1 " ALL_NEW);
+    EXPECT_ANSWER(&reader, "take 20000", "took 1 " ALL_NEW);
     CHECK_EQ(kill(child, 0), 0);
     kill(child, SIGKILL);
     role_stop(&reader);
@@ -461,12 +461,12 @@ TEST(twenty_restarts_under_running_readers)
     struct child newest = kit_start("reader", "open_ms=-1", NULL), recorder = kit_start("reader", "mode=1", "open_ms=-1", NULL);
     child_expect(&newest, "open", 5);
     child_expect(&recorder, "open", 5);
-    TELL(&newest, "run", "running");
-    TELL(&recorder, "run", "running");
+    EXPECT_ANSWER(&newest, "run", "running");
+    EXPECT_ANSWER(&recorder, "run", "running");
     int fds = 0;
     for (int i = 0; i < 20; i++) {
         struct child writer = start_writer(NULL, NULL);
-        TELL(&writer, "run 100", "running");
+        EXPECT_ANSWER(&writer, "run 100", "running");
         test_nap((30 + i * 7 % 40) * SLUICE_MS);
         if (i % 10 == 0) /* they have seen at least two of them */
             CHECK_SOON(kit_taken("cam", newest.pid) > 0 && kit_taken("cam", recorder.pid) > 0, 10);
@@ -475,7 +475,7 @@ TEST(twenty_restarts_under_running_readers)
         CHECK(child_wait(&writer, 5) < 0);
     }
     struct child writer = start_writer(NULL, NULL);
-    TELL(&writer, "run 500", "running");
+    EXPECT_ANSWER(&writer, "run 500", "running");
     CHECK_SOON(kit_taken("cam", newest.pid) > 0 && kit_taken("cam", recorder.pid) > 0, 10);
     test_nap(SLUICE_S);
     CHECK_HAS(ask(&writer, "stop"), "ran");

@@ -31,8 +31,8 @@ static struct outcome measure(struct child *writer, struct child *reader)
 {
     struct outcome outcome;
 
-    TELL(reader, "run", "running");
-    TELL(writer, "run 1000", "running");
+    EXPECT_ANSWER(reader, "run", "running");
+    EXPECT_ANSWER(writer, "run 1000", "running");
     test_nap(800 * SLUICE_MS);
     outcome.dropped = NUMBER(ask(writer, "stop"), "dropped");
     const char *answer = ask(reader, "stop");
@@ -85,7 +85,7 @@ TEST_TIMEOUT(a_stopped_recorder_disturbs_nobody, 120)
     const char *answer = ask(&recorder, "take 20000");
     CHECK_HAS(answer, "took ");
     CHECK(NUMBER(answer, "missed") > 0);
-    TELL(&writer, "commit 1", "committed");
+    EXPECT_ANSWER(&writer, "commit 1", "committed");
     CHECK_HAS(ask(&recorder, "count 4 20000"), "missed 0");
     /* All of the writer's frames are accounted for: it joined at the head. */
     const char *stats = ask(&recorder, "stats");
@@ -109,8 +109,8 @@ TEST_TIMEOUT(a_recorder_stopped_with_a_frame_in_its_hands_disturbs_nobody, 120)
     child_expect(&newest, "open", 10);
     struct child recorder = stopped_recorder(&writer, &newest, "hold 20000", &held);
     child_kill(&recorder, SIGCONT);
-    TELL(&recorder, "check", "whole 1");
-    TELL(&recorder, "give", "gave");
+    EXPECT_ANSWER(&recorder, "check", "whole 1");
+    EXPECT_ANSWER(&recorder, "give", "gave");
     CHECK(NUMBER(ask(&recorder, "take 20000"), "missed") > 0);
     role_stop(&recorder);
     role_stop(&newest);
@@ -123,15 +123,15 @@ TEST(a_stopped_newest_reader_costs_at_most_what_it_holds)
     struct child stopped = kit_start("reader", NULL), other = kit_start("reader", NULL);
     child_expect(&stopped, "open", 5);
     child_expect(&other, "open", 5);
-    TELL(&writer, "commit 1", "committed 1");
-    TELL(&stopped, "hold 20000", "holds 1 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&stopped, "hold 20000", "holds 1 ");
     child_kill(&stopped, SIGSTOP);
-    TELL(&writer, "commit 500", "committed 501");
-    TELL(&other, "take 20000", "took 501 ");
+    EXPECT_ANSWER(&writer, "commit 500", "committed 501");
+    EXPECT_ANSWER(&other, "take 20000", "took 501 ");
     child_kill(&stopped, SIGCONT);
-    TELL(&stopped, "check", "whole 1");
-    TELL(&stopped, "give", "gave 1");
-    TELL(&stopped, "take 20000", "took 501 ");
+    EXPECT_ANSWER(&stopped, "check", "whole 1");
+    EXPECT_ANSWER(&stopped, "give", "gave 1");
+    EXPECT_ANSWER(&stopped, "take 20000", "took 501 ");
     role_stop(&stopped);
     role_stop(&other);
     role_stop(&writer);
@@ -149,7 +149,7 @@ TEST(nobody_hangs_on_a_stopped_writer)
     struct sluice_frame frame;
     size_t count;
 
-    TELL(&writer, "commit 2", "committed 2");
+    EXPECT_ANSWER(&writer, "commit 2", "committed 2");
     child_kill(&writer, SIGSTOP);
     frame = kit_take(reader); /* what is ready can be read */
     CHECK_EQ(frame.sequence, 2);
@@ -179,7 +179,7 @@ TEST(nobody_hangs_on_a_stopped_writer)
     CHECK_LE(test_now() - began, SOON);
 
     child_kill(&writer, SIGCONT);
-    TELL(&writer, "commit 1", "committed 3");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 3");
     frame = kit_take(reader);
     CHECK_EQ(frame.sequence, 3);
     kit_give(reader, &frame);
@@ -212,20 +212,20 @@ static void starve(struct child *writer, struct child *holder, struct child *oth
     *other = kit_start("reader", NULL);
     child_expect(holder, "open", 5);
     child_expect(other, "open", 5);
-    TELL(writer, "commit 1", "committed 1");
-    TELL(holder, "hold 20000", "holds 1 ");
-    TELL(writer, "commit 1", "committed 2");
-    TELL(writer, "commit 1", "committed 3");
+    EXPECT_ANSWER(writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(holder, "hold 20000", "holds 1 ");
+    EXPECT_ANSWER(writer, "commit 1", "committed 2");
+    EXPECT_ANSWER(writer, "commit 1", "committed 3");
 }
 
 static void check_evicted_reads_on(struct child *writer, struct child *evicted)
 {
-    TELL(evicted, "give", "E_LOST");
-    TELL(evicted, "take 1000", "E_LOST");
+    EXPECT_ANSWER(evicted, "give", "E_LOST");
+    EXPECT_ANSWER(evicted, "take 1000", "E_LOST");
     CHECK_HAS(ask(evicted, "last"), "evicted");
     /* Once; then it reads on: whole frames, later than the one it had. */
-    TELL(evicted, "run", "running");
-    TELL(writer, "run 0", "running");
+    EXPECT_ANSWER(evicted, "run", "running");
+    EXPECT_ANSWER(writer, "run 0", "running");
     CHECK_SOON(kit_taken("cam", evicted->pid) > 10, 10);
     test_nap(500 * SLUICE_MS);
     CHECK_HAS(ask(writer, "stop"), "ran ");
@@ -245,18 +245,18 @@ TEST(a_stopped_holder_is_evicted_after_lease_timeout)
 
     starve(&writer, &stopped, &other);
     child_kill(&stopped, SIGSTOP);
-    TELL(&other, "hold 20000", "holds 3 ");
-    TELL(&writer, "commit 1", "committed 4"); /* into the slot of 2 */
-    TELL(&writer, "commit 1", "NO_SLOT");     /* 1 and 3 are held, 4 is the newest: too early */
+    EXPECT_ANSWER(&other, "hold 20000", "holds 3 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 4"); /* into the slot of 2 */
+    EXPECT_ANSWER(&writer, "commit 1", "NO_SLOT");     /* 1 and 3 are held, 4 is the newest: too early */
     CHECK_EQ(NUMBER(ask(&writer, "stats"), "evicted"), 0);
     test_nap(LEASE_NS + 50 * SLUICE_MS);
-    TELL(&other, "give", "gave 3"); /* in time: now it holds nothing, and the other one is due */
-    TELL(&other, "hold 20000", "holds 4 ");
-    TELL(&writer, "commit 1", "committed 5");
-    TELL(&writer, "commit 1", "committed 6"); /* starved again, and now it evicts */
+    EXPECT_ANSWER(&other, "give", "gave 3"); /* in time: now it holds nothing, and the other one is due */
+    EXPECT_ANSWER(&other, "hold 20000", "holds 4 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 5");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 6"); /* starved again, and now it evicts */
     CHECK_EQ(NUMBER(ask(&writer, "stats"), "evicted"), 1);
-    TELL(&other, "check", "whole 1");
-    TELL(&other, "give", "gave 4");
+    EXPECT_ANSWER(&other, "check", "whole 1");
+    EXPECT_ANSWER(&other, "give", "gave 4");
     child_kill(&stopped, SIGCONT);
     check_evicted_reads_on(&writer, &stopped);
     role_stop(&stopped);
@@ -270,11 +270,11 @@ TEST(a_reader_that_forgets_a_frame_is_evicted_and_gets_an_error)
 
     starve(&writer, &holder, &other);
     test_nap(LEASE_NS + 50 * SLUICE_MS);
-    TELL(&other, "hold 20000", "holds 3 ");
-    TELL(&writer, "commit 1", "committed 4");
-    TELL(&writer, "commit 1", "committed 5"); /* evicts */
-    TELL(&other, "check", "whole 1");
-    TELL(&other, "give", "gave 3");
+    EXPECT_ANSWER(&other, "hold 20000", "holds 3 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 4");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 5"); /* evicts */
+    EXPECT_ANSWER(&other, "check", "whole 1");
+    EXPECT_ANSWER(&other, "give", "gave 3");
     check_evicted_reads_on(&writer, &holder);
     role_stop(&holder);
     role_stop(&other);
@@ -290,15 +290,15 @@ TEST(a_waiting_writer_evicts_when_the_time_is_up)
     struct child a = kit_start("reader", NULL), b = kit_start("reader", NULL);
     child_expect(&a, "open", 5);
     child_expect(&b, "open", 5);
-    TELL(&writer, "commit 1", "committed 1");
-    TELL(&a, "hold 20000", "holds 1 ");
-    TELL(&writer, "commit 1", "committed 2");
-    TELL(&b, "hold 20000", "holds 2 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&a, "hold 20000", "holds 1 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 2");
+    EXPECT_ANSWER(&b, "hold 20000", "holds 2 ");
     int64_t began = test_now();
-    TELL(&writer, "commit 10", "committed 12");
+    EXPECT_ANSWER(&writer, "commit 10", "committed 12");
     CHECK_LE(test_now() - began, 200 * SLUICE_MS + SOON);
     CHECK_GE(NUMBER(ask(&writer, "stats"), "evicted"), 1);
-    TELL(&a, "give", "E_LOST");
+    EXPECT_ANSWER(&a, "give", "E_LOST");
     role_stop(&writer);
     role_stop(&a);
     role_stop(&b);
@@ -313,22 +313,22 @@ TEST(an_evicted_recorder_goes_on_behind_what_it_had)
     struct child recorder = kit_start("reader", "mode=1", "hold=2", NULL), newest = kit_start("reader", "hold=2", NULL);
     child_expect(&recorder, "open", 5);
     child_expect(&newest, "open", 5);
-    TELL(&writer, "commit 2", "committed 2");
-    TELL(&recorder, "hold 20000", "holds 1 ");
-    TELL(&recorder, "hold 20000", "holds 2 ");
-    TELL(&writer, "commit 2", "committed 4");
+    EXPECT_ANSWER(&writer, "commit 2", "committed 2");
+    EXPECT_ANSWER(&recorder, "hold 20000", "holds 1 ");
+    EXPECT_ANSWER(&recorder, "hold 20000", "holds 2 ");
+    EXPECT_ANSWER(&writer, "commit 2", "committed 4");
     test_nap(LEASE_NS + 50 * SLUICE_MS);
-    TELL(&newest, "hold 20000", "holds 4 ");
-    TELL(&writer, "commit 1", "committed 5");
-    TELL(&writer, "commit 1", "committed 6"); /* evicts */
+    EXPECT_ANSWER(&newest, "hold 20000", "holds 4 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 5");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 6"); /* evicts */
     CHECK_EQ(NUMBER(ask(&writer, "stats"), "evicted"), 1);
-    TELL(&recorder, "give", "E_LOST");
-    TELL(&recorder, "give", "E_LOST");
-    TELL(&recorder, "take 1000", "E_LOST");
+    EXPECT_ANSWER(&recorder, "give", "E_LOST");
+    EXPECT_ANSWER(&recorder, "give", "E_LOST");
+    EXPECT_ANSWER(&recorder, "take 1000", "E_LOST");
     const char *answer = ask(&recorder, "take 20000");
     CHECK_EQ(NUMBER(answer, "took"), 6);
     CHECK_EQ(NUMBER(answer, "missed"), 3);
-    TELL(&recorder, "take 50", "TIMEOUT");
+    EXPECT_ANSWER(&recorder, "take 50", "TIMEOUT");
     const char *stats = ask(&recorder, "stats");
     CHECK_EQ(NUMBER(stats, "taken") + NUMBER(stats, "missed"), 6);
     role_stop(&newest);
@@ -342,17 +342,17 @@ TEST(a_stopped_reader_with_nothing_in_its_hands_is_not_evicted)
     struct child reader = kit_start("reader", NULL), recorder = kit_start("reader", "mode=1", "depth=1", NULL);
     child_expect(&reader, "open", 5);
     child_expect(&recorder, "open", 5);
-    TELL(&writer, "commit 1", "committed 1");
-    TELL(&reader, "take 20000", "took 1 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&reader, "take 20000", "took 1 ");
     child_kill(&reader, SIGSTOP);
     child_kill(&recorder, SIGSTOP);
     test_nap(100 * SLUICE_MS);
-    TELL(&writer, "commit 200", "committed 201");
+    EXPECT_ANSWER(&writer, "commit 200", "committed 201");
     CHECK_EQ(NUMBER(ask(&writer, "stats"), "evicted"), 0);
     CHECK_EQ(NUMBER(ask(&writer, "stats"), "dropped"), 0);
     child_kill(&reader, SIGCONT);
     child_kill(&recorder, SIGCONT);
-    TELL(&reader, "take 20000", "took 201 ");
+    EXPECT_ANSWER(&reader, "take 20000", "took 201 ");
     const char *answer = ask(&recorder, "take 20000");
     CHECK_EQ(NUMBER(answer, "took"), NUMBER(answer, "missed") + 1);
     role_stop(&recorder);
@@ -367,25 +367,25 @@ TEST(descriptors_do_not_pile_up_at_a_stopped_reader)
     struct child stopped = kit_start("reader", NULL), healthy = kit_start("reader", "mode=1", NULL);
     child_expect(&stopped, "open", 5);
     child_expect(&healthy, "open", 5);
-    TELL(&writer, "commit 1", "committed 1");
-    TELL(&stopped, "take 20000", "took 1 ");
-    TELL(&healthy, "take 20000", "took 1 ");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&stopped, "take 20000", "took 1 ");
+    EXPECT_ANSWER(&healthy, "take 20000", "took 1 ");
     long long fds = NUMBER(ask(&writer, "descriptors"), "descriptors");
     long long maps = NUMBER(ask(&writer, "mappings memfd"), "mappings");
     child_kill(&stopped, SIGSTOP);
     for (int i = 0; i < 200; i++) {
         char line[64];
         snprintf(line, sizeof line, "reformat %d", 4096 * (1 + i % 5));
-        TELL(&writer, line, "generation");
-        TELL(&writer, "commit 1", "committed");
+        EXPECT_ANSWER(&writer, line, "generation");
+        EXPECT_ANSWER(&writer, "commit 1", "committed");
         snprintf(line, sizeof line, "took %d missed 0 flags 2", i + 2);
-        TELL(&healthy, "take 20000", line);
+        EXPECT_ANSWER(&healthy, "take 20000", line);
     }
     CHECK_SOON(NUMBER(ask(&writer, "descriptors"), "descriptors") <= fds + 4, kit_frees_in());
     CHECK_SOON(NUMBER(ask(&writer, "mappings memfd"), "mappings") <= maps + 4, kit_frees_in());
     CHECK_SOON(process_mappings(healthy.pid, "memfd") <= 12, kit_frees_in());
     child_kill(&stopped, SIGCONT);
-    TELL(&stopped, "take 20000", "took 201 missed 199 flags 2");
+    EXPECT_ANSWER(&stopped, "take 20000", "took 201 missed 199 flags 2");
     CHECK_SOON(process_mappings(stopped.pid, "memfd") <= 12, kit_frees_in());
     CHECK_SOON(process_fds(stopped.pid) <= process_fds(healthy.pid) + 2, kit_frees_in());
     role_stop(&stopped);

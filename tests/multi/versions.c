@@ -53,7 +53,7 @@ static struct fixture open_fixture(void)
     struct fixture fixture = { .writer = kit_writer("cam", 8 * KIB), .reader = kit_start("reader", NULL) };
     child_expect(&fixture.reader, "open", 5);
     kit_commits(fixture.writer, 1);
-    TELL(&fixture.reader, "take 20000", "took 1 ");
+    EXPECT_ANSWER(&fixture.reader, "take 20000", "took 1 ");
     fixture.fds = process_fds(getpid());
     return fixture;
 }
@@ -64,7 +64,7 @@ static void close_fixture(struct fixture *fixture, uint64_t refused)
 
     kit_commits(fixture->writer, 1);
     snprintf(line, sizeof line, "took %llu", (unsigned long long)kit_writer_stats(fixture->writer).committed);
-    TELL(&fixture->reader, "take 20000", line);
+    EXPECT_ANSWER(&fixture->reader, "take 20000", line);
     CHECK_SOON(kit_writer_stats(fixture->writer).readers == 1, 3);
     CHECK_SOON(process_fds(getpid()) == fixture->fds, 2);
     CHECK_EQ(kit_writer_stats(fixture->writer).refused, refused);
@@ -227,7 +227,7 @@ TEST(silence_is_dropped_after_a_second)
     struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
 
     kit_commits(fixture.writer, 1);
-    TELL(&fixture.reader, "take 20000", "took 2 ");
+    EXPECT_ANSWER(&fixture.reader, "take 20000", "took 2 ");
     CHECK_EQ(poll(&poll_fd, 1, DROP_SECONDS * 1000), 1);
     CHECK_GE(test_now() - began, 900 * SLUICE_MS);
     check_closed(fd);
@@ -253,8 +253,8 @@ TEST(two_hundred_silent_connections_keep_no_reader_out)
     struct child reader = kit_start("reader", NULL);
     child_expect(&reader, "open", 5);
     kit_commits(fixture.writer, 1);
-    TELL(&reader, "take 20000", "took 2 ");
-    TELL(&fixture.reader, "take 20000", "took 2 ");
+    EXPECT_ANSWER(&reader, "take 20000", "took 2 ");
+    EXPECT_ANSWER(&fixture.reader, "take 20000", "took 2 ");
     for (int i = 0; i < 200; i++)
         check_closed(fds[i]);
     role_stop(&reader);

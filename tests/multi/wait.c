@@ -67,12 +67,12 @@ TEST(a_sleeper_is_woken_by_a_commit)
     for (int i = 0; i < 3; i++) {
         struct child reader = kit_start("reader", spins[i], NULL);
         child_expect(&reader, "open", 5);
-        TELL(&reader, "take 0", i ? "took" : "TIMEOUT");
+        EXPECT_ANSWER(&reader, "take 0", i ? "took" : "TIMEOUT");
         for (int k = 0; k < 5; k++) {
             child_send(&reader, "take 60000");
             test_nap(30 * SLUICE_MS);
             int64_t began = test_now();
-            TELL(&writer, "commit 1", "committed");
+            EXPECT_ANSWER(&writer, "commit 1", "committed");
             CHECK_HAS(child_line(&reader, 10), "took");
             CHECK_LE(test_now() - began, SOON);
         }
@@ -156,7 +156,7 @@ TEST(for_ever_lasts_over_a_restart)
     test_nap(100 * SLUICE_MS);
     writer = kit_start("writer", "bytes=8192", NULL);
     child_expect(&writer, "open", 5);
-    TELL(&writer, "commit 1", "committed 1");
+    EXPECT_ANSWER(&writer, "commit 1", "committed 1");
     pthread_join(thread, NULL);
     CHECK_EQ(waiter.result, 0);
     CHECK_OK(sluice_reader_close(&waiter.reader));
@@ -229,7 +229,7 @@ TEST(one_thread_acquires_and_another_releases)
     params.open_timeout_ns = 20 * SLUICE_S;
     CHECK_OK(sluice_reader_open(&hand.reader, &params));
     pthread_create(&thread, NULL, release_all, &hand);
-    TELL(&writer, "run 20", "running");
+    EXPECT_ANSWER(&writer, "run 20", "running");
     long most = test_scale(10000);
     for (long taken = 0; taken < most;) {
         int put = atomic_load(&hand.put);
@@ -259,7 +259,7 @@ TEST(close_while_one_thread_acquires_and_another_releases)
     test_dir();
     struct child writer = kit_start("writer", "bytes=8192", NULL);
     child_expect(&writer, "open", 5);
-    TELL(&writer, "run 20", "running");
+    EXPECT_ANSWER(&writer, "run 20", "running");
     for (int i = 0; i < 15; i++) {
         struct sluice_reader_params params = kit_reader_params("cam");
         struct sluice_frame frame;
@@ -276,7 +276,7 @@ TEST(close_while_one_thread_acquires_and_another_releases)
         pthread_join(thread, NULL); /* one frame without disturbance */
         CHECK_EQ(waiter.result, 0);
         CHECK_OK(sluice_reader_acquire(mine, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
-        TELL(&writer, "stop", "ran"); /* so that the other thread sleeps */
+        EXPECT_ANSWER(&writer, "stop", "ran"); /* so that the other thread sleeps */
         int end;
         CHECK_SOON((kit_take_all(mine, &end), end) == SLUICE_TIMEOUT, 5);
         pthread_create(&thread, NULL, wait_for_ever, &waiter);
@@ -287,8 +287,8 @@ TEST(close_while_one_thread_acquires_and_another_releases)
         CHECK_EQ(r, SLUICE_E_CLOSED);
         pthread_join(thread, NULL);
         CHECK_EQ(waiter.result, SLUICE_E_CLOSED);
-        TELL(&writer, "run 20", "running");
+        EXPECT_ANSWER(&writer, "run 20", "running");
     }
-    TELL(&writer, "stop", "ran");
+    EXPECT_ANSWER(&writer, "stop", "ran");
     role_stop(&writer);
 }

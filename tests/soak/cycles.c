@@ -83,7 +83,7 @@ TEST_TIMEOUT(a_writer_opens_ten_thousand_times, 300)
     /* A reader that stays for all of them. */
     struct child reader = kit_start("reader", "open_ms=-1", NULL);
     child_expect(&reader, "open", 5);
-    TELL(&reader, "run", "running");
+    EXPECT_ANSWER(&reader, "run", "running");
     cycle(open_a_writer, "a writer was closed");
     int fds = process_fds(reader.pid);
     CHECK_HAS(ask(&reader, "stats"), "torn 0");
@@ -117,7 +117,7 @@ TEST_TIMEOUT(a_reader_opens_ten_thousand_times, 300)
     test_dir();
     struct child writer = kit_start("writer", NULL);
     child_expect(&writer, "open", 5);
-    TELL(&writer, "run 1000", "running");
+    EXPECT_ANSWER(&writer, "run 1000", "running");
     cycle(open_a_reader, "a reader was closed");
     CHECK_HAS(ask(&writer, "stats"), "dropped 0 ");
     /* The last goodbye may still be in flight. */

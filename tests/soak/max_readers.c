@@ -77,7 +77,7 @@ static void write_and_check(sluice_writer *writer, struct child *crowd)
     uint64_t before = kit_writer_stats(writer).committed;
 
     for (int i = 0; i < SLUICE_MAX_READERS; i++)
-        TELL(&crowd[i], "run", "running");
+        EXPECT_ANSWER(&crowd[i], "run", "running");
     for (int i = 0; i < FRAMES; i++) {
         CHECK_OK(kit_commit(writer));
         test_nap(2 * SLUICE_MS);
@@ -123,7 +123,7 @@ TEST_TIMEOUT(sixty_four_readers_at_once, 240)
         for (int i = 0; i < SLUICE_MAX_READERS;
              i++) { /* each holds a frame, many of them another one */
             CHECK_OK(kit_commit(writer));
-            TELL(&crowd[i], "hold 20000", "holds ");
+            EXPECT_ANSWER(&crowd[i], "hold 20000", "holds ");
         }
         kill_all(crowd);
         kit_commits(writer, 20); /* the writer goes on at once */

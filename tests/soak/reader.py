@@ -9,13 +9,13 @@ import sys
 import sluice
 
 
-def told_to_leave():
+def stop_requested():
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
 def take_some(reader, most):
     taken, kept = 0, None
-    while taken < most and not told_to_leave():
+    while taken < most and not stop_requested():
         try:
             frame = reader.next(timeout=0.1)
         except (sluice.Timeout, sluice.Again, sluice.Closed, sluice.NoWriter):
@@ -31,7 +31,7 @@ def take_some(reader, most):
 
 def main():
     total = 0
-    while not told_to_leave():
+    while not stop_requested():
         with sluice.Reader(sys.argv[1], hold=3, wait=10) as reader:
             total += take_some(reader, 100)
     print(total)
