@@ -277,7 +277,7 @@ TEST(cipd_a_slot_is_lent_when_a_cancelled_frame_has_left_it)
     CHECK_OK(sluice_writer_begin(side.writer, 0, &frame));
     gpu_gate_close(&gate, gpu_native(side.stream));
     CHECK_OK(sluice_writer_cancel(side.writer, &frame, side.stream));
-    CHECK_SAYS(sluice_writer_begin(side.writer, 0, &frame), SLUICE_NO_SLOT, "given for slot");
+    CHECK_SAYS(sluice_writer_begin(side.writer, 0, &frame), SLUICE_NO_SLOT, "did not finish the work on slot");
     gpu_gate_open(&gate);
     CHECK_OK(sluice_stream_synchronize(side.stream));
     CHECK_OK(sluice_writer_begin(side.writer, 0, &frame));
