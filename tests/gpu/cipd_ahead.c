@@ -137,7 +137,7 @@ TEST(cipd_what_is_made_of_a_lost_frame_is_not_published)
         gpu_gate_open(&gate);
         CHECK_OK(sluice_stream_synchronize(side->stream));
         if (released) { /* reported once, by the next acquire */
-            snprintf(number, sizeof number, "frame %u, which was released", (unsigned)sequence);
+            snprintf(number, sizeof number, "frame %u never completed", (unsigned)sequence);
             CHECK_SAYS(sluice_reader_acquire(reader, ahead.reading, 0, &in), SLUICE_E_LOST, number);
             CHECK_RESULT(sluice_reader_acquire(reader, ahead.reading, 0, &in), SLUICE_TIMEOUT);
         } else {

@@ -24,7 +24,7 @@ TEST(cipd_a_writer_refuses_what_its_protocol_cannot_promise)
     REFUSES(policy, SLUICE_WAIT, SLUICE_E_UNSUPPORTED, "knows no readers");
     REFUSES(max_slots, 5, SLUICE_E_UNSUPPORTED, "sluice_cipd_set_slots");
     REFUSES(lease_timeout_ns, 1, SLUICE_E_UNSUPPORTED, "no leases");
-    REFUSES(readers, 3, SLUICE_E_UNSUPPORTED, "nobody counts");
+    REFUSES(readers, 3, SLUICE_E_UNSUPPORTED, "they are not counted");
     REFUSES(writable, 1, SLUICE_E_UNSUPPORTED, "nothing keeps readers from writing");
     params.uids = params.gids = &someone; /* empty lists, as Python's are, promise nothing */
     CHECK_OK(sluice_writer_open(&writer, &params));

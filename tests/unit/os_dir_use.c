@@ -299,7 +299,7 @@ TEST(dir_connect_to_what_is_not_there)
     CHECK(!stale);
     CHECK_OK(sl_os_listen(dir, test_dir(), "cam", "cam.tmp", 0600, -1, &listener));
     sl_os_close(listener); /* its file stays */
-    CHECK_SAYS(sl_os_connect(dir, test_dir(), "cam", &fd, &stale), SLUICE_E_NOT_FOUND, "nobody");
+    CHECK_SAYS(sl_os_connect(dir, test_dir(), "cam", &fd, &stale), SLUICE_E_NOT_FOUND, "no process");
     CHECK(stale);
     write_file("file", "");
     CHECK_RESULT(sl_os_connect(dir, test_dir(), "file", &fd, &stale), SLUICE_E_NOT_FOUND);
