@@ -14,7 +14,7 @@
 #include "util/result.h"
 
 #define TRIES 4 /* finished frames that may be overtaken before one is returned anyway */
-#define NEARLY (5 * INT64_C(1000)) /* ns for which the CPU polls before a stream waits, as a stream continues that much later */
+#define POLL_BEFORE_WAIT_NS (5 * INT64_C(1000)) /* ns for which the CPU polls before a stream waits, as a stream continues that much later */
 #define LATE 16 /* consecutive attempts after the deadline, for sessions that begin and end */
 
 enum { GO_ON = 1000 }; /* try again; not a sluice_result */
@@ -336,7 +336,7 @@ static int find(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct
                 int64_t deadline, struct sl_cipd_frame *found, bool *ahead, struct sluice_frame *frame)
 {
     bool may = reader->ahead && stream.id != SLUICE_ON_CPU.id;
-    int r = await_finished(reader, may ? now + NEARLY : deadline, &now, found);
+    int r = await_finished(reader, may ? now + POLL_BEFORE_WAIT_NS : deadline, &now, found);
 
     *ahead = false;
     if (!may || r != SLUICE_TIMEOUT)

@@ -460,7 +460,7 @@ void sl_cipd_ahead_end(struct sl_cipd_reader *reader);
 int sl_cipd_ahead_wait(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream);
 void sl_cipd_ahead_watch(struct sl_cipd_reader *reader, struct sl_cipd_held *held);
 
-/* The program was told that this wait's frame has not come, so work queued behind it may be published again. With no lock held. */
+/* The loss of this wait's frame was reported, so work queued after it may be published again. With no lock held. */
 void sl_cipd_ahead_reported(struct sl_cipd_ahead *ahead, uint64_t number);
 
 /* The same for frames that were lost after their release: SLUICE_E_LOST with their numbers, once; 0: there are none. */

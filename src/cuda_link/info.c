@@ -10,7 +10,7 @@
 
 #define LOOK_PATIENCE (20 * SLUICE_MS)
 
-static void tell_format(struct sluice_cipd_info *info, const struct sl_cipd_metadata *metadata, const struct sl_cipd_format *format,
+static void fill_format(struct sluice_cipd_info *info, const struct sl_cipd_metadata *metadata, const struct sl_cipd_format *format,
                         const struct sluice_cipd_reader_params *params)
 {
     info->width = metadata->width;
@@ -24,7 +24,7 @@ static void tell_format(struct sluice_cipd_info *info, const struct sl_cipd_meta
     info->mono_alpha = sl_cipd_is_mono_alpha(format, params);
 }
 
-static void tell_slots(struct sluice_cipd_info *info, const struct sl_cipd_pool *pool)
+static void fill_slots(struct sluice_cipd_info *info, const struct sl_cipd_pool *pool)
 {
     info->slot_count = pool->count;
     for (uint32_t i = 0; i < pool->count; i++) {
@@ -39,7 +39,7 @@ static void tell_slots(struct sluice_cipd_info *info, const struct sl_cipd_pool 
     }
 }
 
-static void tell_segment(struct sluice_cipd_info *info, const struct sl_cipd_segment *segment, const struct sl_cipd_private_ext *extra,
+static void fill_segment(struct sluice_cipd_info *info, const struct sl_cipd_segment *segment, const struct sl_cipd_private_ext *extra,
                          uint64_t version)
 {
     info->segment_bytes = (uint32_t)segment->size;
@@ -60,9 +60,9 @@ void sl_cipd_writer_info(struct sl_cipd_writer *writer, struct sluice_cipd_info 
     sl_mutex_lock(&writer->lock);
     snprintf(info->name, sizeof info->name, "%s", writer->base.name);
     if (sl_cipd_format_decode(&writer->metadata, &format) == 0)
-        tell_format(info, &writer->metadata, &format, NULL);
-    tell_segment(info, &writer->producer.segment, writer->producer.ext, writer->producer.version);
-    tell_slots(info, writer->pool);
+        fill_format(info, &writer->metadata, &format, NULL);
+    fill_segment(info, &writer->producer.segment, writer->producer.ext, writer->producer.version);
+    fill_slots(info, writer->pool);
     info->last_frame_ns = writer->last_frame_ns;
     info->published = writer->published;
     info->published_bytes = writer->bytes;
@@ -111,7 +111,7 @@ bool sl_cipd_reader_stalled(const struct sl_cipd_reader *reader, int64_t now, ch
     return true;
 }
 
-static void tell_reader(struct sl_cipd_reader *reader, struct sluice_cipd_info *info)
+static void fill_reader(struct sl_cipd_reader *reader, struct sluice_cipd_info *info)
 {
     const struct sl_cipd_segment_reader *consumer = &reader->consumer;
 
@@ -122,16 +122,16 @@ static void tell_reader(struct sl_cipd_reader *reader, struct sluice_cipd_info *
         return;
     }
     info->state = sl_cipd_reader_stalled(reader, sl_os_now(), info->why, sizeof info->why) ? SLUICE_CIPD_STALLED : SLUICE_CIPD_RUNNING;
-    tell_format(info, &consumer->session.metadata, &consumer->session.format, &reader->cipd);
-    tell_segment(info, &consumer->segment, consumer->ext, consumer->session.version);
-    tell_slots(info, reader->link->pool);
+    fill_format(info, &consumer->session.metadata, &consumer->session.format, &reader->cipd);
+    fill_segment(info, &consumer->segment, consumer->ext, consumer->session.version);
+    fill_slots(info, reader->link->pool);
 }
 
 void sl_cipd_reader_info(struct sl_cipd_reader *reader, struct sluice_cipd_info *info)
 {
     snprintf(info->name, sizeof info->name, "%s", reader->base.name);
     sl_mutex_lock(&reader->lock);
-    tell_reader(reader, info);
+    fill_reader(reader, info);
     sl_mutex_unlock(&reader->lock);
     uint64_t sessions = sl_load(&reader->sessions, relaxed);
     info->last_frame_ns = (int64_t)sl_load(&reader->frame_ns, relaxed);
@@ -166,8 +166,8 @@ int sl_cipd_inspect(const char *name, struct sluice_cipd_info *info)
     if (r == 0) {
         info->state = SLUICE_CIPD_RUNNING;
         info->slot_count = consumer.session.layout.slots;
-        tell_format(info, &consumer.session.metadata, &consumer.session.format, NULL);
-        tell_segment(info, &consumer.segment, consumer.ext, consumer.session.version);
+        fill_format(info, &consumer.session.metadata, &consumer.session.format, NULL);
+        fill_segment(info, &consumer.segment, consumer.ext, consumer.session.version);
         sl_cipd_inspect_frames(&consumer, info);
     } else if (consumer.reason == SL_CIPD_REASON_ABSENT) {
         r = sl_fail(SLUICE_E_NOT_FOUND, "there is no channel 'cipd:%s'", name);

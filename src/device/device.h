@@ -154,9 +154,9 @@ bool sl_stream_queue_of(struct sluice_stream stream, struct sl_stream_queue *que
  * stream. It is the handle, except for each thread's default stream, of which a handle has many. */
 uint64_t sl_stream_queue_id(const struct sl_stream *stream);
 
-/* May work queued on one come after work queued earlier on the other, without a wait that Sluice knows of? So it is with any two
- * blocking streams: what the program itself launches on the default stream comes behind all of one's, and before all of the other's.
- * Not so with the default streams of two threads: who has these does not usually launch anything on the one of all threads. */
+/* Can work queued on one run after work queued earlier on the other, without a wait that Sluice knows of? True for two blocking
+ * streams, as work on the default stream runs after all of one's work and before all of the other's. False for the default
+ * streams of two threads: a program with these rarely uses the default stream of all threads. */
 bool sl_stream_ordered(const struct sl_stream_queue *a, const struct sl_stream_queue *b);
 
 /* Called, if set, before a wait or a record is queued that makes whatever comes after `to` also come after `from`.

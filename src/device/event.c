@@ -151,7 +151,7 @@ static int reached(struct sl_event *event)
 }
 
 /* Errors that waiting cannot cure come first. */
-static int tell_time(struct sl_event *start, struct sl_event *stop, double *milliseconds)
+static int read_elapsed(struct sl_event *start, struct sl_event *stop, double *milliseconds)
 {
     int r = same_device(start, &stop->object, "event");
 
@@ -178,7 +178,7 @@ int sl_event_elapsed(struct sluice_event start_handle, struct sluice_event stop_
         return r;
     r = sl_event_hold(stop_handle, &stop);
     if (r == 0) {
-        r = tell_time(start, stop, milliseconds);
+        r = read_elapsed(start, stop, milliseconds);
         sl_object_drop(&stop->object);
     }
     sl_object_drop(&start->object);

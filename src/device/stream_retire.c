@@ -67,7 +67,7 @@ static struct sl_retired_stream *next_retired(struct sl_device *device, struct s
     sl_mutex_lock(&device->lock);
     struct sl_retired_stream *next = before ? before->next : device->retired;
     if (next)
-        next->waiters++; /* so it stays in the list, and what comes behind it can be found */
+        next->waiters++; /* so it stays in the list, and the streams after it can be found */
     if (before)
         before->waiters--;
     sl_mutex_unlock(&device->lock);

@@ -12,7 +12,7 @@
 
 int sl_cipd_check_name(const char *name) { return sl_cipd_segment_check_name(name, SL_CIPD_NAME); }
 
-static int tell_format(const struct sl_cipd_format *wire, struct sluice_format *format)
+static int fill_format(const struct sl_cipd_format *wire, struct sluice_format *format)
 {
     int64_t shape[3] = { wire->height, wire->width, wire->components };
 
@@ -21,7 +21,7 @@ static int tell_format(const struct sl_cipd_format *wire, struct sluice_format *
     return r == 0 ? sl_format_complete(format) : r;
 }
 
-static void tell(const struct sl_cipd_segment_reader *consumer, struct sluice_channel_info *info)
+static void fill_info(const struct sl_cipd_segment_reader *consumer, struct sluice_channel_info *info)
 {
     const struct sl_cipd_session *session = &consumer->session;
     int64_t time;
@@ -62,11 +62,11 @@ int sl_cipd_channel_info(const char *name, int64_t timeout_ns, struct sluice_cha
         next = sl_cipd_read_next_try(&consumer);
         sl_os_sleep((next < deadline ? next : deadline) - now);
     }
-    if (r == 0 && (r = tell_format(&consumer.session.format, &info->format)) == 0) {
+    if (r == 0 && (r = fill_format(&consumer.session.format, &info->format)) == 0) {
         snprintf(info->name, sizeof info->name, "%.*s", SLUICE_MAX_NAME, name);
         snprintf(info->device, sizeof info->device, "cuda");
         info->uid = sl_os_uid();
-        tell(&consumer, info);
+        fill_info(&consumer, info);
     } else if (r == SLUICE_NO_WRITER) {
         r = consumer.reason == SL_CIPD_REASON_UNSETTLED || consumer.reason == SL_CIPD_REASON_CHANGING ? SLUICE_TIMEOUT
                                                                                                        : SLUICE_E_NOT_FOUND;
