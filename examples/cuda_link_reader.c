@@ -25,7 +25,7 @@ int main(int argc, char **argv)
 
     while ((r = sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_DEFAULT, &frame)) >= 0 && r != SLUICE_CLOSED) {
         if (r != 0)
-            continue; /* nothing new within a second, or the writer is being restarted */
+            continue;                             /* nothing new within a second, or the writer is being restarted */
         sluice_frame_array_at(&frame, 0, &image); /* image.data is an address on the GPU */
         image.data = malloc(image.nbytes);
         image.read_only = 0;

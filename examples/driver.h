@@ -67,8 +67,7 @@ static int driver_open(int device)
            driver_find(library, "cuMemcpyDtoHAsync_v2", &driver.MemcpyDtoHAsync) ||
            driver_find(library, "cuModuleLoadData", &driver.ModuleLoadData) ||
            driver_find(library, "cuModuleGetFunction", &driver.ModuleGetFunction) ||
-           driver_find(library, "cuLaunchKernel", &driver.LaunchKernel) ||
-           driver_check(driver.Init(0), "cuInit") ||
+           driver_find(library, "cuLaunchKernel", &driver.LaunchKernel) || driver_check(driver.Init(0), "cuInit") ||
            driver_check(driver.DevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain") ||
            driver_check(driver.CtxSetCurrent(context), "cuCtxSetCurrent");
 }

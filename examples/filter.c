@@ -72,11 +72,10 @@ static void write_meta(struct filter *filter, struct sluice_frame *frame, const 
                        const struct sluice_array *out, int64_t latency)
 {
     const char *index = find_key(in_meta, "\"index\":");
-    frame->meta_size = (uint32_t)snprintf(frame->meta, SLUICE_MAX_META,
-                                          "{\"index\":%llu,\"hash\":\"%016" PRIx64
-                                          "\",\"torn\":%" PRIu64 ",\"latency_ns\":%" PRId64 "}",
-                                          index ? strtoull(index, NULL, 10) : 0,
-                                          hash_of(out->data, out->nbytes), filter->torn, latency);
+    frame->meta_size = (uint32_t)snprintf(
+        frame->meta, SLUICE_MAX_META,
+        "{\"index\":%llu,\"hash\":\"%016" PRIx64 "\",\"torn\":%" PRIu64 ",\"latency_ns\":%" PRId64 "}",
+        index ? strtoull(index, NULL, 10) : 0, hash_of(out->data, out->nbytes), filter->torn, latency);
 }
 
 /* One frame from IN to OUT. Returns 0, or 1 after printing an error. */
@@ -88,8 +87,7 @@ static int pass(struct filter *filter, const struct sluice_frame *in, int64_t la
     if (sluice_frame_array(in, NULL, &from))
         return fail("frame");
     if (from.image.pixel_format != SLUICE_PIXEL_RGBA) {
-        fprintf(stderr, "filter: it takes rgba, not %s\n",
-                sluice_pixel_format_name(from.image.pixel_format));
+        fprintf(stderr, "filter: it takes rgba, not %s\n", sluice_pixel_format_name(from.image.pixel_format));
         return 1;
     }
     uint64_t before = hash_of(from.data, from.nbytes);

@@ -114,15 +114,13 @@ static const char kernel_text[] =
     "    add.s32 %edge, %across, %down;\n"
     "    add.u64 %at, %here, %mid;\n"
     "    ld.global.u32 %pixel, [%at];\n"
-    "    mov.u32 %result, 0xff000000;\n"
-    COLOUR("0") COLOUR("8") COLOUR("16")
-    "    ld.param.u32 %pitch, [to_pitch];\n"
-    "    mad.wide.u32 %at, %y, %pitch, %to;\n"
-    "    add.u64 %at, %at, %mid;\n"
-    "    st.global.u32 [%at], %result;\n"
-    "done:\n"
-    "    ret;\n"
-    "}\n";
+    "    mov.u32 %result, 0xff000000;\n" COLOUR("0") COLOUR("8") COLOUR("16") "    ld.param.u32 %pitch, [to_pitch];\n"
+                                                                              "    mad.wide.u32 %at, %y, %pitch, %to;\n"
+                                                                              "    add.u64 %at, %at, %mid;\n"
+                                                                              "    st.global.u32 [%at], %result;\n"
+                                                                              "done:\n"
+                                                                              "    ret;\n"
+                                                                              "}\n";
 
 /* ---- the filter ---- */
 
@@ -229,8 +227,8 @@ static int draw(struct filter *filter, const struct sluice_array *from, const st
     CUdeviceptr in = (uintptr_t)from->data, out = (uintptr_t)to->data;
     uint32_t in_pitch = (uint32_t)from->image.planes[0].pitch, out_pitch = (uint32_t)to->image.planes[0].pitch;
     void *arguments[] = { &out, &in, &filter->width, &filter->height, &out_pitch, &in_pitch };
-    return driver_check(driver.LaunchKernel(filter->kernel, (filter->width + 127) / 128, filter->height, 1, 128, 1, 1, 0,
-                                            filter->native, arguments, NULL),
+    return driver_check(driver.LaunchKernel(filter->kernel, (filter->width + 127) / 128, filter->height, 1, 128, 1, 1,
+                                            0, filter->native, arguments, NULL),
                         "cuLaunchKernel") ||
            driver_check(driver.MemcpyDtoHAsync(filter->out, out, to->nbytes, filter->native), "cuMemcpyDtoHAsync");
 }
@@ -253,11 +251,10 @@ static void write_meta(struct filter *filter, struct sluice_frame *frame, const 
                        int64_t latency)
 {
     const char *index = find_key(in_meta, "\"index\":");
-    frame->meta_size = (uint32_t)snprintf(frame->meta, SLUICE_MAX_META,
-                                          "{\"index\":%llu,\"hash\":\"%016" PRIx64
-                                          "\",\"torn\":%" PRIu64 ",\"latency_ns\":%" PRId64 "}",
-                                          index ? strtoull(index, NULL, 10) : 0, hash_of(filter->out, bytes),
-                                          filter->torn, latency);
+    frame->meta_size = (uint32_t)snprintf(
+        frame->meta, SLUICE_MAX_META,
+        "{\"index\":%llu,\"hash\":\"%016" PRIx64 "\",\"torn\":%" PRIu64 ",\"latency_ns\":%" PRId64 "}",
+        index ? strtoull(index, NULL, 10) : 0, hash_of(filter->out, bytes), filter->torn, latency);
 }
 
 /* One frame from IN to OUT. Returns 0, or 1 after printing an error. */

@@ -109,8 +109,7 @@ static void offer_arrays(const char *typed, const char *before, const char *chan
     if (!channel || query_by_name(channel, &info) != SLUICE_OK)
         return;
     for (uint32_t i = 0; i < info.format.array_count; i++)
-        offer(typed, before, info.format.arrays[i].name,
-              text_array(text, &info.format.arrays[i]));
+        offer(typed, before, info.format.arrays[i].name, text_array(text, &info.format.arrays[i]));
 }
 
 static void offer_formats(const char *typed, const char *before)
@@ -168,8 +167,7 @@ static void offer_kind(const struct line *line, const char *before, const char *
         offer_gpus(line->typed, before);
     else if (strcmp(kind, "FOLDER") == 0)
         printf(":folders\n");
-    else if (strcmp(kind, "FILE") == 0 || strcmp(kind, "PROGRAM") == 0 ||
-             strncmp(kind, "OUT", 3) == 0)
+    else if (strcmp(kind, "FILE") == 0 || strcmp(kind, "PROGRAM") == 0 || strncmp(kind, "OUT", 3) == 0)
         printf(":files\n");
     else if (islower((unsigned char)kind[0]))
         offer(line->typed, before, kind, line->option ? line->option->help : "");
@@ -216,8 +214,8 @@ static bool argument_at(const struct command *command, int index, char text[WORD
     }
 }
 
-static const struct args_option *find_option(const struct command *command, char letter,
-                                             const char *name, size_t length)
+static const struct args_option *find_option(const struct command *command, char letter, const char *name,
+                                             size_t length)
 {
     const struct args_option *option = command->options;
     for (; option && option->name; option++)
@@ -274,8 +272,7 @@ static void offer_next(struct line *line)
             offer_values(line, text, line->option->value);
     } else if (!line->ended && line->typed[0] == '-') {
         offer_options(line);
-    } else if (line->arguments < line->command->max_arguments &&
-               argument_at(line->command, line->arguments, text)) {
+    } else if (line->arguments < line->command->max_arguments && argument_at(line->command, line->arguments, text)) {
         offer_values(line, "", text);
     }
 }

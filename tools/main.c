@@ -15,8 +15,8 @@
 #include "complete.h"
 
 static const struct command *const commands[] = {
-    &ls_command,     &info_command, &top_command,    &play_command,   &view_command, &record_command,
-    &snap_command,   &bridge_command, &doctor_command, &demo_command, &bench_command,
+    &ls_command,   &info_command,   &top_command,    &play_command, &view_command,  &record_command,
+    &snap_command, &bridge_command, &doctor_command, &demo_command, &bench_command,
 };
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 
@@ -27,21 +27,20 @@ static void print_help(FILE *out)
                  "commands:\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  %-8s  %s\n", commands[i]->name, commands[i]->summary);
-    fprintf(out,
-            "\n  sluice COMMAND --help    options and examples\n"
-            "  sluice --version\n\n"
-            "try:\n"
-            "  sluice play test camera &\n"
-            "  sluice ls\n"
-            "  sluice snap camera out.png\n"
-            "  kill %%1\n\n"
-            "exit codes: 0 success, 1 failure, 2 wrong usage, 3 no such channel, 4 timed out\n");
+    fprintf(out, "\n  sluice COMMAND --help    options and examples\n"
+                 "  sluice --version\n\n"
+                 "try:\n"
+                 "  sluice play test camera &\n"
+                 "  sluice ls\n"
+                 "  sluice snap camera out.png\n"
+                 "  kill %%1\n\n"
+                 "exit codes: 0 success, 1 failure, 2 wrong usage, 3 no such channel, 4 timed out\n");
 }
 
 static int print_version(void)
 {
-    printf("sluice %s (library %s, API %d, wire %d to %d)\n", SLUICE_VERSION, sluice_version(),
-           sluice_api_version(), SLUICE_WIRE_VERSION_MIN, SLUICE_WIRE_VERSION_MAX);
+    printf("sluice %s (library %s, API %d, wire %d to %d)\n", SLUICE_VERSION, sluice_version(), sluice_api_version(),
+           SLUICE_WIRE_VERSION_MIN, SLUICE_WIRE_VERSION_MAX);
     return EXIT_DONE;
 }
 

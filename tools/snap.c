@@ -24,8 +24,7 @@ enum { ARRAY, UNDECLARED, TIMEOUT };
 static const struct args_option options[] = {
     [ARRAY] = { 'a', "array", "ARRAY", "the array to write; default: the first image or array" },
     [UNDECLARED] = UNDECLARED_OPTION,
-    [TIMEOUT] = { 't', "timeout", "S",
-                  "wait up to S seconds for channel and frame; default: 2 for a frame" },
+    [TIMEOUT] = { 't', "timeout", "S", "wait up to S seconds for channel and frame; default: 2 for a frame" },
     { 0 },
 };
 
@@ -64,8 +63,7 @@ static bool write_npy(const char *path, FILE *out, const struct sluice_array *ar
     char type[32] = "this type";
     sluice_dtype_format(array->dtype, type, sizeof type);
     if (!exact)
-        fprintf(stderr, "sluice: snap: NumPy has no %s; %s has its bits as uint%u.\n", type, path,
-                array->dtype.bits);
+        fprintf(stderr, "sluice: snap: NumPy has no %s; %s has its bits as uint%u.\n", type, path, array->dtype.bits);
     return true;
 }
 
@@ -73,8 +71,7 @@ static int write_file(const char *path, const char *channel, const struct sluice
 {
     struct stat status;
     bool standard = strcmp(path, "-") == 0;
-    bool png =
-        standard ? array->image.pixel_format != SLUICE_PIXEL_NONE : text_ends_with(path, ".png");
+    bool png = standard ? array->image.pixel_format != SLUICE_PIXEL_NONE : text_ends_with(path, ".png");
     FILE *out = standard ? stdout : fopen(path, "wbe");
     if (!out) {
         say_error("snap", "cannot write %s: %s.", path, strerror(errno));
@@ -94,7 +91,7 @@ static int write_file(const char *path, const char *channel, const struct sluice
 }
 
 static int write_newest_frame(sluice_reader *reader, const char *channel, const char *path, const char *name,
-                int64_t timeout)
+                              int64_t timeout)
 {
     struct readback readback = { 0 };
     struct sluice_frame frame;
@@ -143,8 +140,7 @@ static int snap_run(const struct command *command, int argc, char **argv)
         return option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
     const char *path = args.rest[1];
     if (strcmp(path, "-") != 0 && !text_ends_with(path, ".png") && !text_ends_with(path, ".npy")) {
-        say_error(command->name, "%s must end in .png or .npy (or be - for standard output).",
-                  path);
+        say_error(command->name, "%s must end in .png or .npy (or be - for standard output).", path);
         return EXIT_USAGE;
     }
     stop_on_signals();
@@ -163,10 +159,9 @@ const struct command snap_command = {
     .name = "snap",
     .arguments = "CHANNEL OUT.png|OUT.npy",
     .summary = "write the newest frame to a PNG or NumPy file",
-    .details =
-        "PNG works for every pixel format: YUV is converted by the frame's matrix and range, Bayer\n"
-        "is demosaiced, floats are clipped to 0 to 1. GRAY16 and 16-bit Bayer give 16 bits per\n"
-        "sample, all others 8. A .npy file has the array bit for bit. - is standard output.\n",
+    .details = "PNG works for every pixel format: YUV is converted by the frame's matrix and range, Bayer\n"
+               "is demosaiced, floats are clipped to 0 to 1. GRAY16 and 16-bit Bayer give 16 bits per\n"
+               "sample, all others 8. A .npy file has the array bit for bit. - is standard output.\n",
     .examples = "  sluice snap camera now.png\n"
                 "  sluice snap camera depth.npy --array depth\n"
                 "  sluice snap camera - | feh -\n",

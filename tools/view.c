@@ -59,20 +59,17 @@ static void draw_blocks(const struct pixels *pixels)
                 uint32_t from_y = (uint32_t)((uint64_t)(y + half) * pixels->height / rows);
                 pixels_get(pixels, from_x, from_y, rgba);
                 for (uint32_t i = 0; i < 3; i++)
-                    shade[half * 3 + i] = rgba[i] >= 1  ? 255
-                                          : rgba[i] > 0 ? (int)(rgba[i] * 255)
-                                                        : 0;
+                    shade[half * 3 + i] = rgba[i] >= 1 ? 255 : rgba[i] > 0 ? (int)(rgba[i] * 255) : 0;
             }
-            printf("\033[38;2;%d;%d;%dm\033[48;2;%d;%d;%dm\u2580", shade[0], shade[1], shade[2],
-                   shade[3], shade[4], shade[5]);
+            printf("\033[38;2;%d;%d;%dm\033[48;2;%d;%d;%dm\u2580", shade[0], shade[1], shade[2], shade[3], shade[4],
+                   shade[5]);
         }
         printf("\033[0m\033[K\n");
     }
     fflush(stdout);
 }
 
-static int show_frame(struct view *view, sluice_reader *reader, const struct sluice_frame *frame,
-                bool *end)
+static int show_frame(struct view *view, sluice_reader *reader, const struct sluice_frame *frame, bool *end)
 {
     struct sluice_array image;
     struct pixels pixels;
@@ -186,10 +183,9 @@ const struct command view_command = {
     .name = "view",
     .arguments = "CHANNEL",
     .summary = "show a channel in a window, or in the terminal",
-    .details =
-        "The window is ffplay's and needs a display; --ascii works in any terminal with 24-bit\n"
-        "colours. View shows the newest frame and skips frames when it is slow. Close the window\n"
-        "or press Ctrl-C to stop.\n",
+    .details = "The window is ffplay's and needs a display; --ascii works in any terminal with 24-bit\n"
+               "colours. View shows the newest frame and skips frames when it is slow. Close the window\n"
+               "or press Ctrl-C to stop.\n",
     .examples = "  sluice view camera\n"
                 "  sluice view camera --ascii\n",
     .options = options,

@@ -149,13 +149,11 @@ void pass_fd(int fd)
 {
     union control control = { .room = { 0 } };
     struct iovec byte = { .iov_base = &(char){ 0 }, .iov_len = 1 };
-    struct msghdr message = { .msg_iov = &byte,
-                              .msg_iovlen = 1,
-                              .msg_control = control.room,
-                              .msg_controllen = sizeof control.room };
-    control.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof fd),
-                                       .cmsg_level = SOL_SOCKET,
-                                       .cmsg_type = SCM_RIGHTS };
+    struct msghdr message = {
+        .msg_iov = &byte, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room
+    };
+    control.header =
+        (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
     memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
     if (sendmsg(socket_here, &message, MSG_NOSIGNAL) != 1)
         die("a descriptor cannot be sent");
@@ -167,10 +165,9 @@ int take_fd(void)
     union control control;
     int fd;
     struct iovec byte = { .iov_base = &(char){ 0 }, .iov_len = 1 };
-    struct msghdr message = { .msg_iov = &byte,
-                              .msg_iovlen = 1,
-                              .msg_control = control.room,
-                              .msg_controllen = sizeof control.room };
+    struct msghdr message = {
+        .msg_iov = &byte, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room
+    };
     if (recvmsg(socket_here, &message, MSG_CMSG_CLOEXEC) != 1 || !CMSG_FIRSTHDR(&message))
         die("no descriptor came");
     memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "channel.h"
 
-#define NAME "gpu-bench"
-#define CIPD_NAME "cipd:sluice-test- gpu bench"
+#define NAME       "gpu-bench"
+#define CIPD_NAME  "cipd:sluice-test- gpu bench"
 #define CIPD_SLOTS 3
 
 sluice_writer *writer;
@@ -19,8 +19,7 @@ void check(int result, const char *what)
 
 static struct sluice_dtype element(void)
 {
-    return (struct sluice_dtype){ job->is_float ? SLUICE_FLOAT : SLUICE_UINT,
-                                  job->is_float ? 32 : 8, 1 };
+    return (struct sluice_dtype){ job->is_float ? SLUICE_FLOAT : SLUICE_UINT, job->is_float ? 32 : 8, 1 };
 }
 
 struct sluice_array channel_array(void *memory)

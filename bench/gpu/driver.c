@@ -70,8 +70,7 @@ static void load(void)
         const char *symbol;
         size_t offset;
     } functions[] = {
-#define FUNCTION(name, version, parameters) \
-    { "cu" #name #version, offsetof(struct cu_driver, name) },
+#define FUNCTION(name, version, parameters) { "cu" #name #version, offsetof(struct cu_driver, name) },
         CU_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     };
@@ -196,9 +195,7 @@ static struct gpu_shared pages(size_t size)
 
 struct gpu_shared gpu_shared_make(size_t size, int *fd)
 {
-    const struct cu_allocation what = { .type = PINNED,
-                                        .handle_types = POSIX_FD,
-                                        .location = { ON_DEVICE, 0 } };
+    const struct cu_allocation what = { .type = PINNED, .handle_types = POSIX_FD, .location = { ON_DEVICE, 0 } };
     struct gpu_shared memory = pages(size);
     CU(MemCreate, &memory.handle, memory.size, &what, 0);
     CU(MemExportToShareableHandle, fd, memory.handle, POSIX_FD, 0);

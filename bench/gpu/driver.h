@@ -95,12 +95,9 @@ struct cu_event_handle { /* CUipcEventHandle */
     X(StreamCreateWithPriority, , (struct cu_stream * *stream, unsigned flags, int priority)) \
     X(StreamDestroy, _v2, (struct cu_stream * stream)) \
     X(StreamSynchronize, , (struct cu_stream * stream)) \
-    X(StreamWriteValue64, _v2, \
-      (struct cu_stream * stream, uint64_t address, uint64_t value, unsigned flags)) \
-    X(StreamWaitValue64, _v2, \
-      (struct cu_stream * stream, uint64_t address, uint64_t value, unsigned flags)) \
-    X(StreamBatchMemOp, _v2, \
-      (struct cu_stream * stream, unsigned count, union cu_mem_op *operations, unsigned flags)) \
+    X(StreamWriteValue64, _v2, (struct cu_stream * stream, uint64_t address, uint64_t value, unsigned flags)) \
+    X(StreamWaitValue64, _v2, (struct cu_stream * stream, uint64_t address, uint64_t value, unsigned flags)) \
+    X(StreamBatchMemOp, _v2, (struct cu_stream * stream, unsigned count, union cu_mem_op *operations, unsigned flags)) \
     X(EventCreate, , (struct cu_event * *event, unsigned flags)) \
     X(EventDestroy, _v2, (struct cu_event * event)) \
     X(EventRecord, , (struct cu_event * event, struct cu_stream * stream)) \
@@ -116,39 +113,30 @@ struct cu_event_handle { /* CUipcEventHandle */
     X(MemcpyAsync, , (uint64_t to, uint64_t from, size_t size, struct cu_stream * stream)) \
     X(MemcpyDtoDAsync, _v2, (uint64_t to, uint64_t from, size_t size, struct cu_stream * stream)) \
     X(MemcpyDtoHAsync, _v2, (void *to, uint64_t from, size_t size, struct cu_stream *stream)) \
-    X(MemcpyHtoDAsync, _v2, \
-      (uint64_t to, const void *from, size_t size, struct cu_stream *stream)) \
-    X(MemCreate, , \
-      (uint64_t * handle, size_t size, const struct cu_allocation *what, \
-       unsigned long long flags)) \
+    X(MemcpyHtoDAsync, _v2, (uint64_t to, const void *from, size_t size, struct cu_stream *stream)) \
+    X(MemCreate, , (uint64_t * handle, size_t size, const struct cu_allocation *what, unsigned long long flags)) \
     X(MemRelease, , (uint64_t handle)) \
-    X(MemExportToShareableHandle, , \
-      (void *shareable, uint64_t handle, int type, unsigned long long flags)) \
+    X(MemExportToShareableHandle, , (void *shareable, uint64_t handle, int type, unsigned long long flags)) \
     X(MemImportFromShareableHandle, , (uint64_t * handle, void *shareable, int type)) \
     X(MemAddressReserve, , \
-      (uint64_t * address, size_t size, size_t alignment, uint64_t wish, \
-       unsigned long long flags)) \
+      (uint64_t * address, size_t size, size_t alignment, uint64_t wish, unsigned long long flags)) \
     X(MemAddressFree, , (uint64_t address, size_t size)) \
-    X(MemMap, , \
-      (uint64_t address, size_t size, size_t offset, uint64_t handle, unsigned long long flags)) \
+    X(MemMap, , (uint64_t address, size_t size, size_t offset, uint64_t handle, unsigned long long flags)) \
     X(MemUnmap, , (uint64_t address, size_t size)) \
     X(MemSetAccess, , (uint64_t address, size_t size, const struct cu_access *who, size_t count)) \
     X(ModuleLoadData, , (struct cu_module * *module, const void *image)) \
-    X(ModuleGetFunction, , \
-      (struct cu_function * *function, struct cu_module * module, const char *name)) \
+    X(ModuleGetFunction, , (struct cu_function * *function, struct cu_module * module, const char *name)) \
     X(LaunchKernel, , \
-      (struct cu_function * function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, \
-       unsigned by, unsigned bz, unsigned shared, struct cu_stream *stream, void **arguments, \
-       void **extra)) \
+      (struct cu_function * function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
+       unsigned shared, struct cu_stream *stream, void **arguments, void **extra)) \
     X(GraphCreate, , (struct cu_graph * *graph, unsigned flags)) \
     X(GraphAddMemcpyNode, , \
-      (struct cu_node * *node, struct cu_graph * graph, struct cu_node *const *after, \
-       size_t count, const struct cu_copy_3d *copy, struct cu_context *context)) \
+      (struct cu_node * *node, struct cu_graph * graph, struct cu_node *const *after, size_t count, \
+       const struct cu_copy_3d *copy, struct cu_context *context)) \
     X(GraphAddBatchMemOpNode, , \
-      (struct cu_node * *node, struct cu_graph * graph, struct cu_node *const *after, \
-       size_t count, const struct cu_batch *batch)) \
-    X(GraphInstantiateWithFlags, , \
-      (struct cu_exec * *exec, struct cu_graph * graph, unsigned long long flags)) \
+      (struct cu_node * *node, struct cu_graph * graph, struct cu_node *const *after, size_t count, \
+       const struct cu_batch *batch)) \
+    X(GraphInstantiateWithFlags, , (struct cu_exec * *exec, struct cu_graph * graph, unsigned long long flags)) \
     X(GraphExecBatchMemOpNodeSetParams, , \
       (struct cu_exec * exec, struct cu_node * node, const struct cu_batch *batch)) \
     X(GraphLaunch, , (struct cu_exec * exec, struct cu_stream * stream)) \
@@ -172,7 +160,7 @@ void gpu_open(int device);
 /* Is there a second GPU, which reaches the memory of the first? */
 bool gpu_has_peer(void);
 
-struct cu_stream *gpu_stream(void); /* non-blocking */
+struct cu_stream *gpu_stream(void);   /* non-blocking */
 struct cu_context *gpu_context(void); /* the current one */
 
 /* Kernels that do nothing for a time: one block, or one on every multiprocessor. */

@@ -79,7 +79,8 @@ static void crowd(int index)
     CU(StreamDestroy, stream);
 }
 
-/* ---- what a reader's calls cost its CPU, in a process that has waited for another's frames, job->group at a time ---- */
+/* ---- what a reader's calls cost its CPU, in a process that has waited for another's frames, job->group at a time ----
+ */
 
 static uint64_t number_of(uint32_t turn, int64_t i)
 {
@@ -151,18 +152,10 @@ static void machine(int index)
 /* ---- */
 
 static const struct kind kinds[] = {
-    { "machine", machine, true },
-    { "handoff", limit_handoff, false },
-    { "events", limit_events, false },
-    { "calls", calls, true },
-    { "crowd", crowd, false },
-    { "answers", answers, false },
-    { "driver", limit_driver, true },
-    { "fetch", limit_fetch, true },
-    { "pipeline", limit_pipeline, true },
-    { "far", limit_far, false },
-    { "parked", limit_parked, false },
-    { "sleeping", limit_sleeping, false },
+    { "machine", machine, true },     { "handoff", limit_handoff, false }, { "events", limit_events, false },
+    { "calls", calls, true },         { "crowd", crowd, false },           { "answers", answers, false },
+    { "driver", limit_driver, true }, { "fetch", limit_fetch, true },      { "pipeline", limit_pipeline, true },
+    { "far", limit_far, false },      { "parked", limit_parked, false },   { "sleeping", limit_sleeping, false },
 };
 
 int main(void)

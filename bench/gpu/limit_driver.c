@@ -142,9 +142,10 @@ static void settle(uint32_t round)
 void limit_driver(int index)
 {
     static void (*const calls[])(uint32_t round) = {
-        nothing,    context_id,   push_and_pop, exchange_twice,       is_capturing,       one_attribute, attributes,
-        write_one,  write_two,    copy_typed,   copy_any,             copy_typed_into_slot, copy_any_into_slot,
-        wait_for_word, record_event, query_event,  launch_graph,
+        nothing,       context_id,           push_and_pop,       exchange_twice, is_capturing,
+        one_attribute, attributes,           write_one,          write_two,      copy_typed,
+        copy_any,      copy_typed_into_slot, copy_any_into_slot, wait_for_word,  record_event,
+        query_event,   launch_graph,
     };
     int fd;
     (void)index;

@@ -89,7 +89,10 @@ static void take(uint32_t round)
         ;
 }
 
-static void reader_close(void) { CU(EventDestroy, event); }
+static void reader_close(void)
+{
+    CU(EventDestroy, event);
+}
 
 void limit_events(int index)
 {

@@ -64,7 +64,10 @@ void graph_launch(struct cu_stream *stream, uint64_t value)
         CU(StreamWriteValue64, stream, operations[0].op.address, value, 0);
 }
 
-void graph_launch_alone(struct cu_stream *stream) { CU(GraphLaunch, graphs[0].exec, stream); }
+void graph_launch_alone(struct cu_stream *stream)
+{
+    CU(GraphLaunch, graphs[0].exec, stream);
+}
 
 void graph_close(void)
 {

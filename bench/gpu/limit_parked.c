@@ -4,8 +4,8 @@
  */
 #include "driver.h"
 #include "limit.h"
-#include "rounds.h"
 #include "other_streams.h"
+#include "rounds.h"
 
 #define MAX_PARKED 16
 

@@ -5,10 +5,10 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "sleeping.h"
 #include "driver.h"
 #include "limit.h"
 #include "rounds.h"
+#include "sleeping.h"
 
 #define POLL_NS 50000
 

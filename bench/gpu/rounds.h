@@ -28,14 +28,16 @@ struct way {
 
 void measure_rounds(const struct way *way, int index);
 
-/* The words of the job: the round that was handed over, the reader's answer, the gate that the writer's GPU waits for. */
+/* The words of the job: the round that was handed over, the reader's answer, the gate that the writer's GPU waits for.
+ */
 enum { WORD_READY = 0, WORD_ANSWER = 1, WORD_GATE = 2, WORD_OWN = 3, WORD_MORE = 4 };
 
 /* True once the time is over. Stores the last round in stage->last, before it is handed over. */
 bool is_last_round(uint32_t round, int64_t until);
 
-/* Turns of a writer, and of readers that take its frames when its CPU says so. `put` and `take` measure what they like. The writer's
- * stream may wait for WORD_GATE, which is set once all readers have taken. `stream` is each process's own; it is idle after a turn. */
+/* Turns of a writer, and of readers that take its frames when its CPU says so. `put` and `take` measure what they like.
+ * The writer's stream may wait for WORD_GATE, which is set once all readers have taken. `stream` is each process's own;
+ * it is idle after a turn. */
 struct turns {
     void (*put)(uint32_t turn);
     void (*take)(uint32_t turn, int index);

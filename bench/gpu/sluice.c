@@ -5,10 +5,10 @@
 #include "channel.h"
 
 static const struct kind kinds[] = {
-    { "handoff", sluice_handoff, false },   { "commit", sluice_commit, false },
-    { "acquire", sluice_acquire, false },   { "fetch", sluice_fetch, false },
-    { "far", sluice_far, false },           { "pipeline", sluice_pipeline, false },
-    { "parked", sluice_parked, false },     { "sleeping", sluice_sleeping, false },
+    { "handoff", sluice_handoff, false }, { "commit", sluice_commit, false },
+    { "acquire", sluice_acquire, false }, { "fetch", sluice_fetch, false },
+    { "far", sluice_far, false },         { "pipeline", sluice_pipeline, false },
+    { "parked", sluice_parked, false },   { "sleeping", sluice_sleeping, false },
     { "soak", sluice_soak, false },
 };
 

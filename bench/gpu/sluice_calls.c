@@ -42,7 +42,8 @@ void sluice_commit(int index)
     channel_close();
 }
 
-/* ---- acquire and release of job->group frames. The commits are timed, too, and of several readers only the first ---- */
+/* ---- acquire and release of job->group frames. The commits are timed, too, and of several readers only the first ----
+ */
 
 static struct sluice_stream where(void)
 {

@@ -66,8 +66,7 @@ static void work_on_frames(void)
         if (start >= until)
             atomic_store(&stage->last, 1);
         atomic_store(&stage->lanes[1].got, ++taken);
-        check(sluice_reader_fetch(reader, &channel_frame, &buffers[round & 1], 1, stream, &ticket),
-              "fetch");
+        check(sluice_reader_fetch(reader, &channel_frame, &buffers[round & 1], 1, stream, &ticket), "fetch");
         spin_for(job->work);
         check(sluice_ticket_wait(ticket, CHANNEL_WAIT), "a ticket");
         channel_give();

@@ -34,8 +34,7 @@ static void prepare(uint32_t round)
 
 static void send_frame(void)
 {
-    struct sluice_array array =
-        channel_array(job->from == FROM_DEVICE ? (void *)(uintptr_t)source : host);
+    struct sluice_array array = channel_array(job->from == FROM_DEVICE ? (void *)(uintptr_t)source : host);
     struct sluice_ticket ticket; /* costs a word besides the event */
     check(sluice_writer_send(writer, &array, 1, stream, job->cipd ? NULL : &ticket), "send");
 }

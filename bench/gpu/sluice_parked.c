@@ -33,8 +33,7 @@ static void put_frames(int count)
 static int park(int count)
 {
     int parked = 0;
-    while (parked < count &&
-           sluice_reader_acquire(reader, streams[parked], 0, &frames[parked]) == SLUICE_OK)
+    while (parked < count && sluice_reader_acquire(reader, streams[parked], 0, &frames[parked]) == SLUICE_OK)
         parked++;
     return parked;
 }

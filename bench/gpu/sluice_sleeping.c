@@ -5,8 +5,8 @@
  */
 #include <poll.h>
 
-#include "sleeping.h"
 #include "channel.h"
+#include "sleeping.h"
 
 static struct sluice_frame frame;
 static struct sluice_stream wrapped;
@@ -49,7 +49,6 @@ static void take(uint32_t round)
 
 void sluice_sleeping(int index)
 {
-    static const struct sleeper sluice = { writer_open, hand, channel_close,
-                                           reader_open, take, channel_close };
+    static const struct sleeper sluice = { writer_open, hand, channel_close, reader_open, take, channel_close };
     measure_sleeping(&sluice, index);
 }

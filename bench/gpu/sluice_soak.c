@@ -131,8 +131,7 @@ void sluice_soak(int index)
         value("memory_growth_bytes", largest(MEMORY_EARLY, MEMORY_LATE));
         value("fd_growth", largest(FDS_EARLY, FDS_LATE));
         for (int i = 1; i < stage->actors && i < 4; i++)
-            value(i == 1 ? "taken" : i == 2 ? "taken_ahead" : "taken_more",
-                  stage->lanes[i].values[FRAMES]);
+            value(i == 1 ? "taken" : i == 2 ? "taken_ahead" : "taken_more", stage->lanes[i].values[FRAMES]);
     }
     channel_close();
 }

@@ -171,8 +171,7 @@ static void print_answer(void)
     }
     printf("}, \"values\": {");
     for (int i = 0; i < VALUES && stage->values[i].name[0]; i++)
-        printf("%s\"%s\": %lld", i ? ", " : "", stage->values[i].name,
-               (long long)stage->values[i].number);
+        printf("%s\"%s\": %lld", i ? ", " : "", stage->values[i].name, (long long)stage->values[i].number);
     puts("}}");
 }
 

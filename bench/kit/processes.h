@@ -40,7 +40,7 @@ bool processes_reap(struct processes *all, struct process_end *end);
 /* Sleeps until a process ends, a signal arrives or it is `until`. */
 void processes_wait(int64_t until);
 
-void processes_kill(struct processes *all); /* and waits for their end */
+void processes_kill(struct processes *all);  /* and waits for their end */
 void processes_close(struct processes *all); /* also frees the list */
 
 /* ---- in a process: its CPUs ---- */

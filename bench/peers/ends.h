@@ -16,8 +16,8 @@ const void *ends_receive(void);
 
 #define ENDS_PEER \
     { \
-        .prepare = prepare, .writer_open = ends_writer_open, .send = ends_send, \
-        .reader_open = ends_reader_open, .receive = ends_receive, \
+        .prepare = prepare, .writer_open = ends_writer_open, .send = ends_send, .reader_open = ends_reader_open, \
+        .receive = ends_receive, \
     }
 
 #endif

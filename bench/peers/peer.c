@@ -11,11 +11,11 @@
 #include "kit/processes.h"
 #include "kit/words.h"
 
-#define SAMPLES  (1 << 19)
-#define WARM_UP  (2 * SLOTS) /* frames that are not counted */
-#define MIN_FRAMES 16          /* that are counted, however long they take */
-#define SLEEP_GAP (100 * KIT_US) /* after which the reader is asleep */
-#define TIMEOUT   (60 * KIT_S)   /* beyond the time given */
+#define SAMPLES    (1 << 19)
+#define WARM_UP    (2 * SLOTS)    /* frames that are not counted */
+#define MIN_FRAMES 16             /* that are counted, however long they take */
+#define SLEEP_GAP  (100 * KIT_US) /* after which the reader is asleep */
+#define TIMEOUT    (60 * KIT_S)   /* beyond the time given */
 
 static struct {
     size_t bytes;
@@ -183,7 +183,6 @@ int main(int argc, char **argv)
         peer.prepare(job.bytes);
     int code = play();
     for (size_t i = 0; code == 0 && i < stage->count; i++)
-        printf("%lld %lld\n", (long long)stage->samples[i].taken,
-               (long long)stage->samples[i].read);
+        printf("%lld %lld\n", (long long)stage->samples[i].taken, (long long)stage->samples[i].read);
     return code;
 }

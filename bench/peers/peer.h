@@ -42,7 +42,7 @@ struct peer {
 
 extern const struct peer peer;
 
-void *own_memory(size_t bytes);        /* this process's own, touched */
+void *own_memory(size_t bytes);    /* this process's own, touched */
 void *shared_memory(size_t bytes); /* for both, before the fork; zeroed and touched */
 
 #endif

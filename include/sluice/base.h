@@ -9,10 +9,10 @@
  * so `if (r < 0)` always means a failure. Outputs are written only when a call returns 0. The message
  * for a person is in sluice_last_error(), one for each thread.
  *
- * Besides the results listed at each call, one that takes a handle returns SLUICE_E_HANDLE for a value that is no handle,
- * SLUICE_E_CLOSED for one that the program has closed or destroyed, SLUICE_E_STALE for one that ended with its device, and
- * SLUICE_E_FORKED in a child made by fork(); each returns SLUICE_E_INVALID for NULL where a pointer is required. Calls
- * that close or destroy accept NULL, or a zero handle, and return 0.
+ * Besides the results listed at each call, one that takes a handle returns SLUICE_E_HANDLE for a value that is no
+ * handle, SLUICE_E_CLOSED for one that the program has closed or destroyed, SLUICE_E_STALE for one that ended with its
+ * device, and SLUICE_E_FORKED in a child made by fork(); each returns SLUICE_E_INVALID for NULL where a pointer is
+ * required. Calls that close or destroy accept NULL, or a zero handle, and return 0.
  *
  * Comments in these headers end with the lines Owns:, Thread:, Blocks: and Returns:, as far as they apply.
  * "Thread: any" means that the call may be made from any thread at any time;
@@ -88,7 +88,7 @@ enum sluice_result {
 
 /* Times are nanoseconds in int64_t. As a time-out, 0 means do not wait. */
 #define SLUICE_MS INT64_C(1000000)
-#define SLUICE_S INT64_C(1000000000)
+#define SLUICE_S  INT64_C(1000000000)
 /* As a time-out: the default of the call, or what the writer's policy says (see each call). */
 #define SLUICE_DEFAULT INT64_C(-1)
 /* As a time-out: wait for ever. No default is this long. */

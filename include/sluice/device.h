@@ -6,10 +6,10 @@
  * written for a GPU runs unchanged, and mistakes with handles show up without a GPU.
  *
  * Handles are small values, never native pointers. The device owns the native objects. Closing
- * or resetting it makes all its handles stale: later calls with them return SLUICE_E_STALE. Calls with a handle that was
- * destroyed by itself return SLUICE_E_CLOSED (after very many other handles it may be SLUICE_E_STALE, too).
- * A zero handle is always an error, except where something is closed or destroyed. If a stream, event or
- * device is ended while another thread is in a call on it, that call completes normally; the object ends when it returns.
+ * or resetting it makes all its handles stale: later calls with them return SLUICE_E_STALE. Calls with a handle that
+ * was destroyed by itself return SLUICE_E_CLOSED (after very many other handles it may be SLUICE_E_STALE, too). A zero
+ * handle is always an error, except where something is closed or destroyed. If a stream, event or device is ended while
+ * another thread is in a call on it, that call completes normally; the object ends when it returns.
  *
  * Every call below also returns SLUICE_E_HANDLE for a value that is no handle of that kind, and
  * SLUICE_E_FORKED in a child made by fork().
@@ -23,9 +23,15 @@
 extern "C" {
 #endif
 
-struct sluice_device { uint64_t id; };
-struct sluice_stream { uint64_t id; };
-struct sluice_event { uint64_t id; };
+struct sluice_device {
+    uint64_t id;
+};
+struct sluice_stream {
+    uint64_t id;
+};
+struct sluice_event {
+    uint64_t id;
+};
 
 /* Passed instead of a stream: the CPU did the work, and has finished. */
 static const struct sluice_stream SLUICE_ON_CPU = { 1 };
@@ -87,21 +93,18 @@ struct sluice_stream_params {
  * Owns: the device; end it with sluice_stream_destroy.
  * Thread: any.
  * Returns: 0; SLUICE_E_INVALID for a params->size that was not set, or invalid values; SLUICE_E_NO_MEMORY. */
-SLUICE_API int sluice_stream_create(struct sluice_device device,
-                                    const struct sluice_stream_params *params,
+SLUICE_API int sluice_stream_create(struct sluice_device device, const struct sluice_stream_params *params,
                                     struct sluice_stream *stream);
 
 /* Makes a handle for a stream that somebody else owns (a CUstream; on `host` any value).
  * `release(user)` is called once, when the handle has ended, no thread is in a call with it and
  * no reader's release waits for the end of a capture on it; until then its owner must be kept alive. It
- * may be NULL, and may call Sluice. It is not called if wrapping fails. Wrapping one native stream twice gives two handles.
- * A handle of CU_STREAM_PER_THREAD (2) is, in each call, the default stream of the calling thread.
- * Owns: the handle is the caller's, the native stream stays its owner's.
- * Thread: any.
- * Returns: 0; SLUICE_E_WRONG_DEVICE if the stream is another device's; SLUICE_E_INVALID where no stream can be. */
-SLUICE_API int sluice_stream_wrap(struct sluice_device device, uintptr_t native,
-                                  void (*release)(void *user), void *user,
-                                  struct sluice_stream *stream);
+ * may be NULL, and may call Sluice. It is not called if wrapping fails. Wrapping one native stream twice gives two
+ * handles. A handle of CU_STREAM_PER_THREAD (2) is, in each call, the default stream of the calling thread. Owns: the
+ * handle is the caller's, the native stream stays its owner's. Thread: any. Returns: 0; SLUICE_E_WRONG_DEVICE if the
+ * stream is another device's; SLUICE_E_INVALID where no stream can be. */
+SLUICE_API int sluice_stream_wrap(struct sluice_device device, uintptr_t native, void (*release)(void *user),
+                                  void *user, struct sluice_stream *stream);
 
 /* The device's default stream. It cannot be destroyed; each call gives the same handle until a
  * reset.
@@ -143,10 +146,9 @@ SLUICE_API int sluice_stream_destroy(struct sluice_stream *stream);
 
 /* The calling thread's current stream is the top of a stack. The stack is empty at first: then
  * sluice_stream_current returns SLUICE_NOT_READY. Pop is told which stream it shall find on top, so that mismatched
- * calls are noticed. A stream that a reset or close has ended can still be popped. A thread's stack ends with the thread.
- * Thread: any, each its own stack of up to 64.
- * Returns: push: SLUICE_E_LIMIT when the stack is full; pop: SLUICE_E_INVALID if `stream` is not
- * the top; current: SLUICE_E_STALE if the top has ended with its device. */
+ * calls are noticed. A stream that a reset or close has ended can still be popped. A thread's stack ends with the
+ * thread. Thread: any, each its own stack of up to 64. Returns: push: SLUICE_E_LIMIT when the stack is full; pop:
+ * SLUICE_E_INVALID if `stream` is not the top; current: SLUICE_E_STALE if the top has ended with its device. */
 SLUICE_API int sluice_stream_push_current(struct sluice_stream stream);
 SLUICE_API int sluice_stream_pop_current(struct sluice_stream stream);
 SLUICE_API int sluice_stream_current(struct sluice_stream *stream);
@@ -160,10 +162,10 @@ enum sluice_stream_kind {
 
 struct sluice_stream_info {
     uint32_t size;
-    uint32_t kind;       /* enum sluice_stream_kind */
+    uint32_t kind; /* enum sluice_stream_kind */
     int32_t priority;
     uint32_t blocking;
-    uint32_t capturing;  /* 1 while it captures a graph */
+    uint32_t capturing; /* 1 while it captures a graph */
     uint32_t reserved;
     struct sluice_device device;
 };
@@ -182,8 +184,7 @@ enum sluice_event_flags {
  * Owns: the device; end it with sluice_event_destroy.
  * Thread: any.
  * Returns: 0; SLUICE_E_INVALID for other flags; SLUICE_E_NO_MEMORY. */
-SLUICE_API int sluice_event_create(struct sluice_device device, uint32_t flags,
-                                   struct sluice_event *event);
+SLUICE_API int sluice_event_create(struct sluice_device device, uint32_t flags, struct sluice_event *event);
 
 /* Marks the point in `stream` behind the work queued so far. Recording again moves the mark; waits
  * that are queued already keep the old one.
@@ -206,8 +207,7 @@ SLUICE_API int sluice_event_synchronize(struct sluice_event event);
  * Thread: any.
  * Returns: 0; SLUICE_NOT_READY; SLUICE_E_NOT_RECORDED; SLUICE_E_NO_TIMING;
  * SLUICE_E_WRONG_DEVICE. */
-SLUICE_API int sluice_event_elapsed(struct sluice_event start, struct sluice_event stop,
-                                    double *milliseconds);
+SLUICE_API int sluice_event_elapsed(struct sluice_event start, struct sluice_event stop, double *milliseconds);
 
 /* Ends the handle; waits queued on it stay. Clears it.
  * Thread: any.

@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 #define SLUICE_MAX_ARRAYS 16
-#define SLUICE_MAX_DIMS 8
+#define SLUICE_MAX_DIMS   8
 #define SLUICE_MAX_PLANES 4
 #define SLUICE_ARRAY_NAME 32 /* bytes, including the terminating NUL */
 
@@ -91,8 +91,12 @@ struct sluice_colour {
 #define SLUICE_MATRIX_RGB 255
 enum sluice_range { SLUICE_RANGE_UNKNOWN = 0, SLUICE_RANGE_LIMITED = 1, SLUICE_RANGE_FULL = 2 };
 enum sluice_row_order { SLUICE_TOP_DOWN = 0, SLUICE_BOTTOM_UP = 1 };
-enum sluice_alpha { SLUICE_ALPHA_UNKNOWN = 0, SLUICE_ALPHA_STRAIGHT = 1, SLUICE_ALPHA_PREMULTIPLIED = 2,
-                    SLUICE_ALPHA_OPAQUE = 3 };
+enum sluice_alpha {
+    SLUICE_ALPHA_UNKNOWN = 0,
+    SLUICE_ALPHA_STRAIGHT = 1,
+    SLUICE_ALPHA_PREMULTIPLIED = 2,
+    SLUICE_ALPHA_OPAQUE = 3
+};
 
 struct sluice_plane {
     uint64_t offset; /* bytes, from the array's first byte */
@@ -113,16 +117,16 @@ struct sluice_image {
 
 /* One array: its capacity in a format, its contents in a frame. */
 struct sluice_array {
-    char name[SLUICE_ARRAY_NAME];  /* unique in the frame; letters, digits, '_', '.', '-' */
-    void *data;                    /* first byte; NULL in a format */
-    uint64_t offset;               /* of the first byte, from the start of the slot */
-    uint64_t nbytes;               /* from the first byte to the end of the last element */
+    char name[SLUICE_ARRAY_NAME]; /* unique in the frame; letters, digits, '_', '.', '-' */
+    void *data;                   /* first byte; NULL in a format */
+    uint64_t offset;              /* of the first byte, from the start of the slot */
+    uint64_t nbytes;              /* from the first byte to the end of the last element */
     struct sluice_dtype dtype;
-    int32_t ndim;                  /* 0 to 8 */
+    int32_t ndim; /* 0 to 8 */
     int64_t shape[SLUICE_MAX_DIMS];
     int64_t strides[SLUICE_MAX_DIMS]; /* in BYTES, as in NumPy; all 0 in a format: filled in */
-    struct sluice_image image;     /* pixel_format 0: not an image */
-    uint32_t read_only;            /* 1: data must not be written */
+    struct sluice_image image;        /* pixel_format 0: not an image */
+    uint32_t read_only;               /* 1: data must not be written */
     uint32_t reserved[3];
 };
 
@@ -141,21 +145,25 @@ struct sluice_format {
 } /* extern "C" */
 static inline struct sluice_format sluice_format_init(void)
 {
-    struct sluice_format f{};
+    struct sluice_format f {
+    };
     f.size = static_cast<uint32_t>(sizeof f);
     return f;
 }
 #define SLUICE_FORMAT_INIT sluice_format_init()
 extern "C" {
 #else
-#define SLUICE_FORMAT_INIT { .size = (uint32_t)sizeof(struct sluice_format) }
+#define SLUICE_FORMAT_INIT \
+    { \
+        .size = (uint32_t)sizeof(struct sluice_format) \
+    }
 #endif
 
 /* Adds a C-ordered tensor to a format. `shape` is its capacity: no frame may be larger in bytes.
  * Thread: one at a time on a format.
  * Returns: 0; SLUICE_E_FORMAT for a bad name, type or shape, or a 17th array. */
-SLUICE_API int sluice_format_add_tensor(struct sluice_format *format, const char *name,
-                                        struct sluice_dtype dtype, int ndim, const int64_t *shape);
+SLUICE_API int sluice_format_add_tensor(struct sluice_format *format, const char *name, struct sluice_dtype dtype,
+                                        int ndim, const int64_t *shape);
 
 /* Adds an image; its planes and pitches follow from `pixel_format` and format->pitch_align. The array's
  * shape is what NumPy and OpenCV users expect: (H, W, C) for packed formats, (H, W) for gray and
@@ -165,8 +173,7 @@ SLUICE_API int sluice_format_add_tensor(struct sluice_format *format, const char
  * Thread: one at a time on a format.
  * Returns: 0; SLUICE_E_FORMAT for a bad name, or a width or height of 0, over 65,536, or odd where chroma is halved. */
 SLUICE_API int sluice_format_add_image(struct sluice_format *format, const char *name,
-                                       enum sluice_pixel_format pixel_format, uint32_t width,
-                                       uint32_t height);
+                                       enum sluice_pixel_format pixel_format, uint32_t width, uint32_t height);
 
 /* Checks a format and fills in what follows from it: strides, planes, offsets, nbytes, slot_bytes.
  * The add functions and writer_open do this themselves; call it after changing fields by hand.
@@ -203,9 +210,8 @@ SLUICE_API uint32_t sluice_dtype_size(struct sluice_dtype dtype);
  * has that image, and set `data`.
  * Thread: any.
  * Returns: 0; SLUICE_E_FORMAT. */
-SLUICE_API int sluice_array_wrap(struct sluice_array *array, const char *name, void *data,
-                                 struct sluice_dtype dtype, int ndim, const int64_t *shape,
-                                 const int64_t *strides);
+SLUICE_API int sluice_array_wrap(struct sluice_array *array, const char *name, void *data, struct sluice_dtype dtype,
+                                 int ndim, const int64_t *shape, const int64_t *strides);
 
 /* Copies `from` to `to`, both in host memory. They must have the same data type and shape; strides may differ,
  * and be negative on either side.

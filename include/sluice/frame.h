@@ -20,7 +20,7 @@ enum sluice_clock {
     SLUICE_CLOCK_MONOTONIC = 0, /* CLOCK_MONOTONIC of the writer's machine; the default */
     SLUICE_CLOCK_REALTIME = 1,
     SLUICE_CLOCK_TAI = 2,
-    SLUICE_CLOCK_MEDIA = 3,     /* position in a recording */
+    SLUICE_CLOCK_MEDIA = 3, /* position in a recording */
     SLUICE_CLOCK_OTHER = 255,
 };
 
@@ -32,24 +32,24 @@ enum sluice_frame_flags {
 
 /* The caller provides the memory; begin and acquire fill it in. */
 struct sluice_frame {
-    uint64_t sequence;      /* 1, 2, 3... in the order of commits; 0 in a writer's frame until commit */
-    uint64_t session;       /* one life of a writer; random, never 0 */
-    uint64_t missed;        /* reader: frames this reader did not get since its last one: those the
-                               writer dropped and those overwritten before they were taken */
-    int64_t capture_ns;     /* when the content was captured; the writer may set it until commit.
-                               begin sets it to now. A negative time of SLUICE_CLOCK_MONOTONIC is
-                               read as 0 */
-    int64_t commit_ns;      /* reader: when the writer committed it, CLOCK_MONOTONIC of this process */
-    void *meta;             /* metadata: meta_size bytes; a writer may write up to SLUICE_MAX_META here
-                               and set meta_size until commit; a reader may only read */
+    uint64_t sequence;  /* 1, 2, 3... in the order of commits; 0 in a writer's frame until commit */
+    uint64_t session;   /* one life of a writer; random, never 0 */
+    uint64_t missed;    /* reader: frames this reader did not get since its last one: those the
+                           writer dropped and those overwritten before they were taken */
+    int64_t capture_ns; /* when the content was captured; the writer may set it until commit.
+                           begin sets it to now. A negative time of SLUICE_CLOCK_MONOTONIC is
+                           read as 0 */
+    int64_t commit_ns;  /* reader: when the writer committed it, CLOCK_MONOTONIC of this process */
+    void *meta;         /* metadata: meta_size bytes; a writer may write up to SLUICE_MAX_META here
+                           and set meta_size until commit; a reader may only read */
     uint32_t meta_size;
     uint32_t capture_clock; /* enum sluice_clock */
     uint32_t slot;          /* number of the slot; its address does not change within a generation. For a reader that
                                gets copies (enum sluice_staged): number of its own buffer, 0 to hold - 1 */
     uint32_t generation;    /* 1, 2... in a session; changes with the format */
     uint32_t array_count;
-    uint32_t flags;         /* enum sluice_frame_flags */
-    uint64_t opaque[6];     /* the library's */
+    uint32_t flags;     /* enum sluice_frame_flags */
+    uint64_t opaque[6]; /* the library's */
 };
 
 /* The array `name` of a frame, or its first one if `name` is NULL. `array->data` points into the slot:

@@ -52,11 +52,11 @@ struct sluice_reader_params {
                                 any moment it spins for up to 30 us in any case (docs/gpu.md) */
     const uint32_t *uids;    /* other users whose writers are trusted */
     uint32_t uid_count;
-    uint32_t ahead;          /* 1: acquire on a stream may give a frame that is committed but not ready: the
-                                stream then waits for it on the GPU (docs/gpu.md: usually slower, and at most
-                                3 streams of a process at once). No effect on host */
-    int64_t ahead_ns;        /* how long a stream waits at most; then the frame is lost; 0: 2 s */
-    uint32_t staged;         /* enum sluice_staged, for a `device` that is another GPU than the channel's */
+    uint32_t ahead;   /* 1: acquire on a stream may give a frame that is committed but not ready: the
+                         stream then waits for it on the GPU (docs/gpu.md: usually slower, and at most
+                         3 streams of a process at once). No effect on host */
+    int64_t ahead_ns; /* how long a stream waits at most; then the frame is lost; 0: 2 s */
+    uint32_t staged;  /* enum sluice_staged, for a `device` that is another GPU than the channel's */
     uint32_t reserved;
     const struct sluice_cipd_reader_params *cipd; /* for "cipd:NAME" (sluice/cipd.h); NULL: defaults. Copied */
 };
@@ -65,40 +65,43 @@ struct sluice_reader_params {
 } /* extern "C" */
 static inline struct sluice_reader_params sluice_reader_params_init(void)
 {
-    struct sluice_reader_params p{};
+    struct sluice_reader_params p {
+    };
     p.size = static_cast<uint32_t>(sizeof p);
     return p;
 }
 #define SLUICE_READER_PARAMS_INIT sluice_reader_params_init()
 extern "C" {
 #else
-#define SLUICE_READER_PARAMS_INIT { .size = (uint32_t)sizeof(struct sluice_reader_params) }
+#define SLUICE_READER_PARAMS_INIT \
+    { \
+        .size = (uint32_t)sizeof(struct sluice_reader_params) \
+    }
 #endif
 
 typedef struct sluice_reader sluice_reader;
 
 /* Opens a channel for reading.
  * Owns: the caller, until sluice_reader_close.
- * Thread: any. Blocks: up to open_timeout_ns, and for the handshake (1 s at most): once a writer was found open finishes the
- * handshake even if the time is up, as the writer may count this reader already. So a program may call it repeatedly with
- * short times.
- * Returns: 0; SLUICE_E_NOT_FOUND (the message names the folder that was searched, and any other in which the
- * channel exists); SLUICE_TIMEOUT if its writer does not answer; SLUICE_E_PERMISSION; SLUICE_E_VERSION; SLUICE_E_LIMIT if depth or hold are more than
- * the channel has, or all places are taken; SLUICE_E_NAME, SLUICE_E_INVALID. */
+ * Thread: any. Blocks: up to open_timeout_ns, and for the handshake (1 s at most): once a writer was found open
+ * finishes the handshake even if the time is up, as the writer may count this reader already. So a program may call it
+ * repeatedly with short times. Returns: 0; SLUICE_E_NOT_FOUND (the message names the folder that was searched, and any
+ * other in which the channel exists); SLUICE_TIMEOUT if its writer does not answer; SLUICE_E_PERMISSION;
+ * SLUICE_E_VERSION; SLUICE_E_LIMIT if depth or hold are more than the channel has, or all places are taken;
+ * SLUICE_E_NAME, SLUICE_E_INVALID. */
 SLUICE_API int sluice_reader_open(sluice_reader **reader, const struct sluice_reader_params *params);
 
 /* Takes the next frame that is ready: the newest one not yet taken, or the next in order. Waits up to
  * `timeout_ns` for it (SLUICE_DEFAULT: 1 s). `stream` is where the frame will be used: on `host`
- * SLUICE_ON_CPU or a host stream. A writer may come back on another device, and a reader without a `device` of its own follows
- * it: then a stream of the new device is right once no frame of the last writer is left.
- * Thread: one at a time on a reader. Blocks: as said; never on a dead, stopped or stuck writer beyond it.
- * Returns: 0; SLUICE_TIMEOUT; SLUICE_NO_WRITER if there was none in that time; SLUICE_CLOSED when the
- * writer has closed and no unread frame is left: at once, and on each call until a new writer comes;
- * SLUICE_AGAIN if the writer overwrote each frame before it could be taken, or did not send its memory in time;
- * SLUICE_E_LIMIT if it holds `hold` frames already (the message names them); SLUICE_E_LOST once after the writer evicted it;
- * SLUICE_E_WRONG_DEVICE, with no frame taken, if the stream is of another device than the next frame, even if it was right when
- * the call began: the message says whether the writer came back on another device (sluice_reader_device tells which), or left a
- * frame on the last one. */
+ * SLUICE_ON_CPU or a host stream. A writer may come back on another device, and a reader without a `device` of its own
+ * follows it: then a stream of the new device is right once no frame of the last writer is left. Thread: one at a time
+ * on a reader. Blocks: as said; never on a dead, stopped or stuck writer beyond it. Returns: 0; SLUICE_TIMEOUT;
+ * SLUICE_NO_WRITER if there was none in that time; SLUICE_CLOSED when the writer has closed and no unread frame is
+ * left: at once, and on each call until a new writer comes; SLUICE_AGAIN if the writer overwrote each frame before it
+ * could be taken, or did not send its memory in time; SLUICE_E_LIMIT if it holds `hold` frames already (the message
+ * names them); SLUICE_E_LOST once after the writer evicted it; SLUICE_E_WRONG_DEVICE, with no frame taken, if the
+ * stream is of another device than the next frame, even if it was right when the call began: the message says whether
+ * the writer came back on another device (sluice_reader_device tells which), or left a frame on the last one. */
 SLUICE_API int sluice_reader_acquire(sluice_reader *reader, struct sluice_stream stream, int64_t timeout_ns,
                                      struct sluice_frame *frame);
 
@@ -106,16 +109,14 @@ SLUICE_API int sluice_reader_acquire(sluice_reader *reader, struct sluice_stream
  * any order, also after the writer died.
  * Thread: any, also while another thread is in acquire. Blocks: never.
  * Returns: 0; SLUICE_E_STALE if it was released already or is not this reader's; SLUICE_E_LOST if the
- * writer evicted this reader meanwhile, or on "cipd:NAME" may have written to the frame by now, so that what was read may
- * be torn: the frame is released. */
+ * writer evicted this reader meanwhile, or on "cipd:NAME" may have written to the frame by now, so that what was read
+ * may be torn: the frame is released. */
 SLUICE_API int sluice_reader_release(sluice_reader *reader, struct sluice_frame *frame, struct sluice_stream stream);
 
 /* Is a held frame still whole? On most channels the writer does not touch it while it is held, unless it evicts
- * the reader. On "cipd:NAME" there are no leases (sluice/cipd.h): call this when the work on the frame has ended, before
- * its release.
- * Thread: any, while the frame is held. Blocks: never.
- * Returns: 0; SLUICE_E_LOST if the writer may have written to it since it was acquired, or has evicted this reader; SLUICE_E_STALE
- * as release. */
+ * the reader. On "cipd:NAME" there are no leases (sluice/cipd.h): call this when the work on the frame has ended,
+ * before its release. Thread: any, while the frame is held. Blocks: never. Returns: 0; SLUICE_E_LOST if the writer may
+ * have written to it since it was acquired, or has evicted this reader; SLUICE_E_STALE as release. */
 SLUICE_API int sluice_reader_check(sluice_reader *reader, const struct sluice_frame *frame);
 
 /* Keeps the memory of a held frame mapped until the pin is dropped by sluice_pin_drop, also when
@@ -133,14 +134,14 @@ SLUICE_API int sluice_reader_pin(sluice_reader *reader, const struct sluice_fram
  * are queued behind the work on the stream, and the ticket tells when they are done; release the frame on that
  * stream, or after that. With SLUICE_ON_CPU, without a ticket, or into pageable memory the call waits.
  * Thread: any, while the frame is held. Blocks: as said, up to 10 s.
- * Returns: 0; SLUICE_E_FORMAT, and none is copied; SLUICE_E_STALE; SLUICE_E_INVALID for memory that was freed or ends too soon;
- * SLUICE_E_WRONG_DEVICE, SLUICE_E_CAPTURING, SLUICE_E_UNSUPPORTED as send; SLUICE_E_BUSY, and nothing is queued, while 256
- * fetches of this reader from a GPU are under way: wait for a ticket first; SLUICE_TIMEOUT if the GPU did not finish the copies in
- * that time: it may still write to the arrays, later. The frame may be released: what such copies read stays mapped until they have
- * ended and the reader has closed. */
+ * Returns: 0; SLUICE_E_FORMAT, and none is copied; SLUICE_E_STALE; SLUICE_E_INVALID for memory that was freed or ends
+ * too soon; SLUICE_E_WRONG_DEVICE, SLUICE_E_CAPTURING, SLUICE_E_UNSUPPORTED as send; SLUICE_E_BUSY, and nothing is
+ * queued, while 256 fetches of this reader from a GPU are under way: wait for a ticket first; SLUICE_TIMEOUT if the GPU
+ * did not finish the copies in that time: it may still write to the arrays, later. The frame may be released: what such
+ * copies read stays mapped until they have ended and the reader has closed. */
 SLUICE_API int sluice_reader_fetch(sluice_reader *reader, const struct sluice_frame *frame,
-                                   const struct sluice_array *arrays, uint32_t count,
-                                   struct sluice_stream stream, struct sluice_ticket *ticket);
+                                   const struct sluice_array *arrays, uint32_t count, struct sluice_stream stream,
+                                   struct sluice_ticket *ticket);
 
 /* The channel's format in the newest generation that the writer announced. Set format->size first.
  * Thread: one at a time on a reader.
@@ -156,27 +157,25 @@ SLUICE_API int sluice_reader_format(sluice_reader *reader, struct sluice_format 
 SLUICE_API int sluice_reader_device(sluice_reader *reader, char *name, size_t size);
 
 /* A descriptor that is readable when acquire would not have to wait: there is a frame, or another
- * result (SLUICE_CLOSED once; then it waits for the next writer). It stays the same for the reader's life, over reconnects;
- * for poll, epoll, select. Do not read from it; acquire until that returns SLUICE_TIMEOUT, or poll again after each frame.
- * Sometimes it is readable though there is nothing, as when a frame was taken before its notification arrived:
- * so acquire with a time-out of 0, and poll again when that returns SLUICE_TIMEOUT.
- * Owns: the reader.
- * Thread: one at a time on a reader.
- * Returns: the descriptor; SLUICE_E_NO_DESCRIPTORS. */
+ * result (SLUICE_CLOSED once; then it waits for the next writer). It stays the same for the reader's life, over
+ * reconnects; for poll, epoll, select. Do not read from it; acquire until that returns SLUICE_TIMEOUT, or poll again
+ * after each frame. Sometimes it is readable though there is nothing, as when a frame was taken before its notification
+ * arrived: so acquire with a time-out of 0, and poll again when that returns SLUICE_TIMEOUT. Owns: the reader. Thread:
+ * one at a time on a reader. Returns: the descriptor; SLUICE_E_NO_DESCRIPTORS. */
 SLUICE_API int sluice_reader_fd(sluice_reader *reader);
 
 struct sluice_reader_stats {
     uint32_t size;
-    uint32_t connected;      /* 1 while a writer is there */
-    uint64_t session;        /* of the writer connected now or last */
-    uint64_t taken;          /* frames */
-    uint64_t missed;         /* frames it did not get */
-    uint64_t retries;        /* frames that the writer overwrote while they were being acquired */
-    uint64_t sessions;       /* writers met */
-    uint32_t held;           /* frames held now. One whose release is queued on a stream counts until the stream has
-                                reached it and acquire has noticed */
-    uint32_t depth;          /* granted */
-    uint64_t lag;            /* frames committed after the one taken last; at most 1 before the first frame of a "cipd:" session */
+    uint32_t connected; /* 1 while a writer is there */
+    uint64_t session;   /* of the writer connected now or last */
+    uint64_t taken;     /* frames */
+    uint64_t missed;    /* frames it did not get */
+    uint64_t retries;   /* frames that the writer overwrote while they were being acquired */
+    uint64_t sessions;  /* writers met */
+    uint32_t held;      /* frames held now. One whose release is queued on a stream counts until the stream has
+                           reached it and acquire has noticed */
+    uint32_t depth;     /* granted */
+    uint64_t lag; /* frames committed after the one taken last; at most 1 before the first frame of a "cipd:" session */
     int64_t clock_offset_ns; /* the writer's CLOCK_MONOTONIC minus ours; 0 unless they differ by over 1 s */
     uint64_t latency_ns;     /* commit to acquire, of the frame taken last */
     uint64_t lost;           /* frames that a writer committed and its device never finished */
@@ -189,10 +188,9 @@ struct sluice_reader_stats {
  * Returns: 0; SLUICE_E_INVALID for a stats->size that was not set. */
 SLUICE_API int sluice_reader_stats(sluice_reader *reader, struct sluice_reader_stats *stats);
 
-/* Takes no more frames: acquire returns SLUICE_E_CLOSED, its descriptor is readable, and unread frames no longer hold up the
- * writer. Held frames stay readable until they are released; call close after the last one.
- * Thread: one at a time on a reader. Blocks: never.
- * Returns: 0. */
+/* Takes no more frames: acquire returns SLUICE_E_CLOSED, its descriptor is readable, and unread frames no longer hold
+ * up the writer. Held frames stay readable until they are released; call close after the last one. Thread: one at a
+ * time on a reader. Blocks: never. Returns: 0. */
 SLUICE_API int sluice_reader_stop(sluice_reader *reader);
 
 /* Ends the reader. Frames that it still holds are released; their memory must not be used any more. Clears

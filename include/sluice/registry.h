@@ -64,18 +64,18 @@ SLUICE_API int sluice_registry_watch_close(sluice_watch **watch);
 struct sluice_reader_info {
     uint32_t pid, uid;
     char program[32];
-    uint32_t mode;         /* enum sluice_mode */
+    uint32_t mode; /* enum sluice_mode */
     uint32_t depth, hold, every;
     uint32_t writable;
-    uint32_t held;         /* leases now */
-    uint64_t held_slots;   /* a bit for each of the slots 0 to 63 that it holds */
-    int64_t held_ns;       /* age of its oldest lease */
+    uint32_t held;       /* leases now */
+    uint64_t held_slots; /* a bit for each of the slots 0 to 63 that it holds */
+    int64_t held_ns;     /* age of its oldest lease */
     uint64_t taken, missed, lag;
-    uint64_t latency_ns;   /* commit to acquire, of the last frame */
-    int64_t joined_ns;     /* CLOCK_MONOTONIC */
-    char path[32];         /* how frames reach it: "mapped"; on another GPU "mapped by GPU-..." or
-                              "copied to GPU-...", with the beginning of that GPU's UUID */
-    char copy_reason[96];  /* why anything is copied; empty: nothing is */
+    uint64_t latency_ns;       /* commit to acquire, of the last frame */
+    int64_t joined_ns;         /* CLOCK_MONOTONIC */
+    char path[32];             /* how frames reach it: "mapped"; on another GPU "mapped by GPU-..." or
+                                  "copied to GPU-...", with the beginning of that GPU's UUID */
+    char copy_reason[96];      /* why anything is copied; empty: nothing is */
     uint64_t latency_total_ns; /* commit to acquire, the sum over all frames taken: its increase between two
                                   queries, divided by the increase of `taken`, is the average */
     uint64_t latency_max_ns;   /* the longest in the last one to two seconds in which frames were taken */
@@ -100,11 +100,11 @@ struct sluice_channel_info {
     char name[SLUICE_MAX_NAME + 1];
     char folder[192];
     char program[32];
-    char device[32];         /* where its frames are, as its writer calls it: "host", "cuda:0" */
+    char device[32]; /* where its frames are, as its writer calls it: "host", "cuda:0" */
     uint64_t session;
     uint32_t generation, slots, max_slots, policy, readers, max_readers;
-    uint32_t writable;     /* 1: readers may ask for writable frames; nothing protects others from these */
-    uint32_t memory;       /* enum sluice_memory */
+    uint32_t writable; /* 1: readers may ask for writable frames; nothing protects others from these */
+    uint32_t memory;   /* enum sluice_memory */
     uint64_t committed, dropped, stolen, bytes, evicted, died, refused;
     int64_t opened_ns, last_commit_ns, now_ns; /* CLOCK_MONOTONIC of the writer's machine */
     struct sluice_format format;

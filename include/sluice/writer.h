@@ -15,8 +15,8 @@ extern "C" {
 #endif
 
 #define SLUICE_MAX_READERS 64
-#define SLUICE_MAX_SLOTS 64
-#define SLUICE_MAX_NAME 64 /* bytes of a channel's name, without the NUL */
+#define SLUICE_MAX_SLOTS   64
+#define SLUICE_MAX_NAME    64 /* bytes of a channel's name, without the NUL */
 
 /* What begin does when every slot is taken (and no more may be made). */
 enum sluice_policy {
@@ -43,10 +43,10 @@ struct sluice_writer_params {
     const uint32_t *uids;               /* other users who may read; needs SLUICE_DIR */
     uint32_t uid_count;
     uint32_t gid_count;
-    const uint32_t *gids;               /* groups whose members may read; needs SLUICE_DIR */
-    uint32_t no_graphs;                 /* 1: repeated sends of GPU memory do not use CUDA graphs; see sluice_writer_send.
-                                           No effect on `host` */
-    uint32_t reserved;                  /* 0 */
+    const uint32_t *gids; /* groups whose members may read; needs SLUICE_DIR */
+    uint32_t no_graphs;   /* 1: repeated sends of GPU memory do not use CUDA graphs; see sluice_writer_send.
+                             No effect on `host` */
+    uint32_t reserved;    /* 0 */
     const struct sluice_cipd_writer_params *cipd; /* for "cipd:NAME" (sluice/cipd.h); NULL: defaults. Copied */
 };
 
@@ -54,19 +54,25 @@ struct sluice_writer_params {
 } /* extern "C" */
 static inline struct sluice_writer_params sluice_writer_params_init(void)
 {
-    struct sluice_writer_params p{};
+    struct sluice_writer_params p {
+    };
     p.size = static_cast<uint32_t>(sizeof p);
     return p;
 }
 #define SLUICE_WRITER_PARAMS_INIT sluice_writer_params_init()
 extern "C" {
 #else
-#define SLUICE_WRITER_PARAMS_INIT { .size = (uint32_t)sizeof(struct sluice_writer_params) }
+#define SLUICE_WRITER_PARAMS_INIT \
+    { \
+        .size = (uint32_t)sizeof(struct sluice_writer_params) \
+    }
 #endif
 
 /* Tells when a copy made by send or fetch is done, so that the program may use its arrays again. It is
  * valid until its writer or reader closes. */
-struct sluice_ticket { uint64_t id; };
+struct sluice_ticket {
+    uint64_t id;
+};
 
 typedef struct sluice_writer sluice_writer;
 typedef struct sluice_pin sluice_pin;
@@ -117,8 +123,8 @@ SLUICE_API int sluice_writer_pin(sluice_writer *writer, const struct sluice_fram
 SLUICE_API int sluice_pin_drop(sluice_pin **pin);
 
 /* Copies the program's own arrays into a slot and publishes it: begin, copy, commit. `arrays` are
- * matched by name (a single unnamed array is the channel's first one); all of the channel's arrays must be given. A shape
- * that exceeds the format's capacity makes a new generation.
+ * matched by name (a single unnamed array is the channel's first one); all of the channel's arrays must be given. A
+ * shape that exceeds the format's capacity makes a new generation.
  *
  * On `host` all is done on return. On a GPU the arrays may be anywhere: on that GPU, on another one, in managed,
  * pinned or pageable memory. The copies are queued behind the work on `stream` (SLUICE_ON_CPU: the arrays are
@@ -127,11 +133,10 @@ SLUICE_API int sluice_pin_drop(sluice_pin **pin);
  * memory may be changed when the call returns; if a stream is given, the call waits for it first.
  *
  * Repeated copies from memory of the writer's GPU (the same arrays, into the same slot) are queued as one CUDA
- * graph, together with the write that makes the frame ready, which is faster. Everything said here holds for it, too. The
- * graph is built node by node: Sluice never captures a stream. The writer's `no_graphs` switches this off.
- * Thread: one at a time on a writer. Blocks: as begin with SLUICE_DEFAULT; for pageable memory also while it is
- * copied, and up to 10 s for the stream.
- * Returns: as begin and commit; SLUICE_E_FORMAT if names or types do not match the channel's;
+ * graph, together with the write that makes the frame ready, which is faster. Everything said here holds for it, too.
+ * The graph is built node by node: Sluice never captures a stream. The writer's `no_graphs` switches this off. Thread:
+ * one at a time on a writer. Blocks: as begin with SLUICE_DEFAULT; for pageable memory also while it is copied, and up
+ * to 10 s for the stream. Returns: as begin and commit; SLUICE_E_FORMAT if names or types do not match the channel's;
  * SLUICE_E_INVALID for memory that was freed or ends too soon; SLUICE_E_WRONG_DEVICE for a stream of another GPU;
  * SLUICE_E_CAPTURING; SLUICE_E_UNSUPPORTED for strides that would take too many copies; SLUICE_TIMEOUT if
  * pageable memory had to wait for the stream too long. Unless it is 0, nothing was published. */
@@ -139,14 +144,13 @@ SLUICE_API int sluice_writer_send(sluice_writer *writer, const struct sluice_arr
                                   struct sluice_stream stream, struct sluice_ticket *ticket);
 
 /* The same with time and metadata: takes capture_ns (0 on SLUICE_CLOCK_MONOTONIC: now), capture_clock, meta
- * and meta_size from `frame`, and fills in its sequence, session, times, slot and generation. The frame is neither begun nor
- * committed by this; everything else in it is ignored.
- * Thread: one at a time on a writer. Blocks: as begin with SLUICE_DEFAULT.
- * Returns: as send; SLUICE_E_LIMIT for more metadata than SLUICE_MAX_META; SLUICE_E_INVALID for metadata that the CPU cannot access,
- * as a GPU's memory. */
+ * and meta_size from `frame`, and fills in its sequence, session, times, slot and generation. The frame is neither
+ * begun nor committed by this; everything else in it is ignored. Thread: one at a time on a writer. Blocks: as begin
+ * with SLUICE_DEFAULT. Returns: as send; SLUICE_E_LIMIT for more metadata than SLUICE_MAX_META; SLUICE_E_INVALID for
+ * metadata that the CPU cannot access, as a GPU's memory. */
 SLUICE_API int sluice_writer_send_frame(sluice_writer *writer, struct sluice_frame *frame,
-                                        const struct sluice_array *arrays, uint32_t count,
-                                        struct sluice_stream stream, struct sluice_ticket *ticket);
+                                        const struct sluice_array *arrays, uint32_t count, struct sluice_stream stream,
+                                        struct sluice_ticket *ticket);
 
 /* Changes the format: a new generation of slots. Frames of the old one stay valid until released; frames
  * that are begun must be committed or cancelled first.
@@ -162,16 +166,16 @@ SLUICE_API int sluice_writer_format(sluice_writer *writer, struct sluice_format 
 
 struct sluice_writer_stats {
     uint32_t size;
-    uint32_t readers;       /* connected now */
+    uint32_t readers; /* connected now */
     uint64_t session;
-    uint64_t committed;     /* frames */
-    uint64_t dropped;       /* frames that found no slot */
+    uint64_t committed; /* frames */
+    uint64_t dropped;   /* frames that found no slot */
     uint64_t cancelled;
-    uint64_t stolen;        /* unread frames overwritten because a reader in order was more than its depth behind */
-    uint64_t bytes;         /* committed */
-    uint64_t copied_bytes;  /* by send */
-    uint64_t waited_ns;     /* in begin */
-    uint32_t slots;         /* of this generation */
+    uint64_t stolen;       /* unread frames overwritten because a reader in order was more than its depth behind */
+    uint64_t bytes;        /* committed */
+    uint64_t copied_bytes; /* by send */
+    uint64_t waited_ns;    /* in begin */
+    uint32_t slots;        /* of this generation */
     uint32_t generation;
     uint64_t evicted;       /* readers */
     uint64_t readers_total; /* that ever joined */
@@ -193,9 +197,9 @@ SLUICE_API int sluice_writer_close(sluice_writer **writer);
 /* Waits until the copy is done. Makes no driver call.
  * Thread: any. Blocks: up to timeout_ns.
  * Returns: 0; SLUICE_TIMEOUT; SLUICE_E_STALE once its writer or reader has closed; SLUICE_E_DRIVER if the device
- * was lost, or its driver failed and the stream did not reach the copy within 10 s; SLUICE_E_BUSY if 256 other copies were under
- * way, and the stream did not get to it in that time: nobody knows when it ends; SLUICE_E_HANDLE for a value that is no ticket, zero
- * too. */
+ * was lost, or its driver failed and the stream did not reach the copy within 10 s; SLUICE_E_BUSY if 256 other copies
+ * were under way, and the stream did not get to it in that time: nobody knows when it ends; SLUICE_E_HANDLE for a value
+ * that is no ticket, zero too. */
 SLUICE_API int sluice_ticket_wait(struct sluice_ticket ticket, int64_t timeout_ns);
 
 /* Is the copy done?

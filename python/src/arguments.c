@@ -31,12 +31,12 @@ static Py_ssize_t find_name(const char *const *names, PyObject *keyword)
     return -1;
 }
 
-int parse_fast(const char *function, const char *const *names, Py_ssize_t positional,
-               PyObject *const *args, Py_ssize_t count, PyObject *keywords, PyObject **values)
+int parse_fast(const char *function, const char *const *names, Py_ssize_t positional, PyObject *const *args,
+               Py_ssize_t count, PyObject *keywords, PyObject **values)
 {
     if (count > positional) {
-        PyErr_Format(PyExc_TypeError, "%s() takes %zd positional arguments, but %zd were given",
-                     function, positional, count);
+        PyErr_Format(PyExc_TypeError, "%s() takes %zd positional arguments, but %zd were given", function, positional,
+                     count);
         return -1;
     }
     for (Py_ssize_t i = 0; names[i]; i++)
@@ -46,8 +46,7 @@ int parse_fast(const char *function, const char *const *names, Py_ssize_t positi
         Py_ssize_t at = find_name(names, keyword);
         if (at < 0 || values[at]) {
             PyErr_Format(PyExc_TypeError,
-                         at < 0 ? "%s() got an unexpected argument %R"
-                                : "%s() got multiple values for argument %R",
+                         at < 0 ? "%s() got an unexpected argument %R" : "%s() got multiple values for argument %R",
                          function, keyword);
             return -1;
         }

@@ -36,8 +36,7 @@ static void derive(struct array *array)
 
 PyObject *array_new(struct state *state, struct lease *lease, const struct sluice_array *a)
 {
-    struct array *array =
-        lease_pin(state, lease) == 0 ? PyObject_New(struct array, state->array) : NULL;
+    struct array *array = lease_pin(state, lease) == 0 ? PyObject_New(struct array, state->array) : NULL;
 
     if (!array)
         return NULL;
@@ -70,8 +69,7 @@ int array_find(struct state *state, struct lease *lease, PyObject *which, struct
         if (index < 0)
             index += lease->frame.array_count;
         if (index < 0 || index >= (Py_ssize_t)lease->frame.array_count) {
-            PyErr_Format(PyExc_IndexError, "the frame has %u arrays",
-                         (unsigned)lease->frame.array_count);
+            PyErr_Format(PyExc_IndexError, "the frame has %u arrays", (unsigned)lease->frame.array_count);
             return -1;
         }
         r = sluice_frame_array_at(&lease->frame, (uint32_t)index, a);
@@ -101,9 +99,8 @@ int array_check(struct array *array)
 {
     if (!atomic_load_explicit(&array->lease->ended, memory_order_relaxed))
         return 0;
-    PyErr_SetString(
-        PyExc_BufferError,
-        "this frame was committed or cancelled: its memory no longer belongs to the writer");
+    PyErr_SetString(PyExc_BufferError,
+                    "this frame was committed or cancelled: its memory no longer belongs to the writer");
     return -1;
 }
 
@@ -138,8 +135,7 @@ static PyObject *array_pixel_format(PyObject *self)
 
 /* ---- methods and attributes ---- */
 
-static PyObject *method_numpy(PyObject *self, PyObject *const *args, Py_ssize_t count,
-                              PyObject *keywords)
+static PyObject *method_numpy(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
     static const char *const names[] = { "pixel_format", NULL };
     PyObject *values[1];
@@ -154,8 +150,8 @@ static PyObject *method_copy(PyObject *self, PyObject *Py_UNUSED(none))
     return array_copy(self);
 }
 
-static PyObject *method_framework(const char *name, enum framework framework, PyObject *self,
-                                  PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+static PyObject *method_framework(const char *name, enum framework framework, PyObject *self, PyObject *const *args,
+                                  Py_ssize_t count, PyObject *keywords)
 {
     static const char *const names[] = { "copy", NULL };
     PyObject *values[1];
@@ -167,14 +163,12 @@ static PyObject *method_framework(const char *name, enum framework framework, Py
     return export_array((struct array *)self, framework, copy);
 }
 
-static PyObject *method_torch(PyObject *self, PyObject *const *args, Py_ssize_t count,
-                              PyObject *keywords)
+static PyObject *method_torch(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
     return method_framework("torch", FRAMEWORK_TORCH, self, args, count, keywords);
 }
 
-static PyObject *method_cupy(PyObject *self, PyObject *const *args, Py_ssize_t count,
-                             PyObject *keywords)
+static PyObject *method_cupy(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
     return method_framework("cupy", FRAMEWORK_CUPY, self, args, count, keywords);
 }
@@ -184,8 +178,7 @@ static PyObject *method_jax(PyObject *self, PyObject *Py_UNUSED(none))
     return export_array((struct array *)self, FRAMEWORK_JAX, false);
 }
 
-static PyObject *method_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t count,
-                               PyObject *keywords)
+static PyObject *method_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
     return dlpack_export((struct array *)self, args, count, keywords);
 }
@@ -198,16 +191,13 @@ static PyObject *method_dlpack_device(PyObject *self, PyObject *Py_UNUSED(none))
 static PyObject *array_repr(PyObject *self)
 {
     struct array *array = (struct array *)self;
-    PyObject *dtype = dtype_text(array->state, array->a.dtype), *shape = array_shape(array),
-             *made = NULL;
+    PyObject *dtype = dtype_text(array->state, array->a.dtype), *shape = array_shape(array), *made = NULL;
 
     if (dtype && shape)
-        made = PyUnicode_FromFormat("<sluice.Array '%s' %U %S%s%s%s>", array->a.name, dtype, shape,
-                                    array->a.image.pixel_format ? " " : "",
-                                    array->a.image.pixel_format
-                                        ? sluice_pixel_format_name(array->a.image.pixel_format)
-                                        : "",
-                                    array->a.read_only ? " read-only" : "");
+        made = PyUnicode_FromFormat(
+            "<sluice.Array '%s' %U %S%s%s%s>", array->a.name, dtype, shape, array->a.image.pixel_format ? " " : "",
+            array->a.image.pixel_format ? sluice_pixel_format_name(array->a.image.pixel_format) : "",
+            array->a.read_only ? " read-only" : "");
     Py_XDECREF(dtype);
     Py_XDECREF(shape);
     return made;
@@ -222,8 +212,22 @@ PyObject *array_no_pickle(PyObject *self, PyObject *Py_UNUSED(none))
 }
 
 enum field {
-    NAME, DTYPE, SHAPE, STRIDES, NBYTES, NDIM, READ_ONLY, ADDRESS, PIXEL_FORMAT, PLANES, WIDTH, HEIGHT, COLOUR, ROW_ORDER,
-    ALPHA, DEVICE
+    NAME,
+    DTYPE,
+    SHAPE,
+    STRIDES,
+    NBYTES,
+    NDIM,
+    READ_ONLY,
+    ADDRESS,
+    PIXEL_FORMAT,
+    PLANES,
+    WIDTH,
+    HEIGHT,
+    COLOUR,
+    ROW_ORDER,
+    ALPHA,
+    DEVICE
 };
 
 static PyObject *array_get(PyObject *self, void *field)
@@ -244,13 +248,11 @@ static PyObject *array_get(PyObject *self, void *field)
     case ADDRESS: return PyLong_FromVoidPtr(array->a.data);
     case PIXEL_FORMAT: return array_pixel_format(self);
     case PLANES: return array_planes(self);
-    case WIDTH:
-        return image->pixel_format ? PyLong_FromUnsignedLong(image->width) : Py_NewRef(Py_None);
-    case HEIGHT:
-        return image->pixel_format ? PyLong_FromUnsignedLong(image->height) : Py_NewRef(Py_None);
+    case WIDTH: return image->pixel_format ? PyLong_FromUnsignedLong(image->width) : Py_NewRef(Py_None);
+    case HEIGHT: return image->pixel_format ? PyLong_FromUnsignedLong(image->height) : Py_NewRef(Py_None);
     case COLOUR:
-        return Py_BuildValue("(iiii)", image->colour.primaries, image->colour.transfer,
-                             image->colour.matrix, image->colour.range);
+        return Py_BuildValue("(iiii)", image->colour.primaries, image->colour.transfer, image->colour.matrix,
+                             image->colour.range);
     case ROW_ORDER: return PyUnicode_FromString(rows[image->row_order & 1]);
     case ALPHA: return PyUnicode_FromString(alphas[image->alpha & 3]);
     case DEVICE: return PyUnicode_FromString(device_text(array->lease->device));
@@ -271,7 +273,8 @@ static PyObject *array_get_cuda_interface(PyObject *self, void *Py_UNUSED(closur
 static PyMethodDef methods[] = {
     { "numpy", METHOD(method_numpy), METH_FASTCALL | METH_KEYWORDS,
       "numpy($self, pixel_format=None)\n--\n\n-> numpy.ndarray\n\n"
-      "The array in place, without a copy. Read-only for readers. The lease lasts as long as it, or anything made from it,\n"
+      "The array in place, without a copy. Read-only for readers. The lease lasts as long as it, or anything made from "
+      "it,\n"
       "lives. `pixel_format` is the expected one (\"bgr24\"): FormatError if the array has another.\n\n"
       "On a GPU it is a copy in pinned memory, writable and its own: see frame.fetch() for event loops. " COPY_WAITS },
     { "copy", METHOD(method_copy), METH_NOARGS,
@@ -286,7 +289,8 @@ static PyMethodDef methods[] = {
     { "__array__", METHOD(array_for_numpy), METH_VARARGS | METH_KEYWORDS,
       "__array__($self, dtype=None, copy=None)\n--\n\nWhat NumPy calls: numpy() on host; a TypeError on a GPU." },
     { "__dlpack__", METHOD(method_dlpack), METH_FASTCALL | METH_KEYWORDS,
-      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n-> capsule\n\n" OWN_MEMORY "\n"
+      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n-> capsule\n\n" OWN_MEMORY
+      "\n"
       "From `max_version` 1.0 on the capsule has a flag for that, which PyTorch and CuPy ignore." },
     { "__dlpack_device__", METHOD(method_dlpack_device), METH_NOARGS,
       "__dlpack_device__($self)\n--\n\n-> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" },
@@ -306,7 +310,8 @@ static PyGetSetDef fields[] = {
     FIELD("address", ADDRESS, "of the first byte, as an int"),
     FIELD("device", DEVICE, "where it lies: \"host\", \"cuda:0\""),
     FIELD("pixel_format", PIXEL_FORMAT, "of an image: \"bgr24\", \"nv12\", ...; None for others"),
-    FIELD("planes", PLANES, "of an image: a tuple of Arrays, e.g. Y (H, W) and UV (H/2, W/2, 2) of nv12; () for others"),
+    FIELD("planes", PLANES,
+          "of an image: a tuple of Arrays, e.g. Y (H, W) and UV (H/2, W/2, 2) of nv12; () for others"),
     FIELD("width", WIDTH, "of an image, in pixels; None for others"),
     FIELD("height", HEIGHT, "of an image, in rows; None for others"),
     FIELD("colour", COLOUR, "of an image: (primaries, transfer, matrix, range) by ITU-T H.273; 0: unknown"),
@@ -324,8 +329,9 @@ static PyType_Slot slots[] = {
     SLOT(Py_tp_methods, methods),
     SLOT(Py_tp_getset, fields),
     SLOT(Py_bf_getbuffer, array_getbuffer),
-    { Py_tp_doc, (void *)"One array of a frame, in place. It has the buffer protocol, DLPack and NumPy's array interface;\n"
-                         "the lease of its frame lasts as long as it, or anything made from it, lives." },
+    { Py_tp_doc,
+      (void *)"One array of a frame, in place. It has the buffer protocol, DLPack and NumPy's array interface;\n"
+              "the lease of its frame lasts as long as it, or anything made from it, lives." },
     { 0, NULL },
 };
 

@@ -51,8 +51,7 @@ PyObject *array_for_numpy(PyObject *self, PyObject *args, PyObject *keywords);
 
 /* The letters of the buffer protocol and of __array_interface__; NULL where there are none. */
 const char *dtype_letter(struct sluice_dtype dtype);
-int dtype_from_letter(const char *format, Py_ssize_t itemsize,
-                      struct sluice_dtype *dtype); /* 0 if it has one */
+int dtype_from_letter(const char *format, Py_ssize_t itemsize, struct sluice_dtype *dtype); /* 0 if it has one */
 int dtype_from_typestr(const char *typestr, struct sluice_dtype *dtype);
 PyObject *dtype_text(const struct state *state, struct sluice_dtype dtype);
 
@@ -63,14 +62,11 @@ PyObject *dtype_numpy(struct state *state, struct sluice_dtype dtype);
 
 struct dl_versioned;
 
-/* An array of a frame, for a framework whose stream is recorded already (export.h). It keeps the lease, or takes over `pin` if
- * there is one and it does not fail. */
-struct dl_versioned *dlpack_versioned(struct lease *lease, const struct sluice_array *a,
-                                      sluice_pin **pin);
-PyObject *dlpack_capsule(struct lease *lease, const struct sluice_array *a, bool versioned,
-                         sluice_pin **pin);
+/* An array of a frame, for a framework whose stream is recorded already (export.h). It keeps the lease, or takes over
+ * `pin` if there is one and it does not fail. */
+struct dl_versioned *dlpack_versioned(struct lease *lease, const struct sluice_array *a, sluice_pin **pin);
+PyObject *dlpack_capsule(struct lease *lease, const struct sluice_array *a, bool versioned, sluice_pin **pin);
 
-PyObject *dlpack_export(struct array *array, PyObject *const *args, Py_ssize_t count,
-                        PyObject *keywords);
+PyObject *dlpack_export(struct array *array, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
 
 #endif

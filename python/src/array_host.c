@@ -27,8 +27,7 @@ int array_getbuffer(PyObject *self, Py_buffer *view, int flags)
         return -1;
     }
     if (!array->format && (flags & PyBUF_FORMAT)) {
-        PyErr_SetString(PyExc_BufferError,
-                        "the buffer protocol does not have this data type: use numpy() or DLPack");
+        PyErr_SetString(PyExc_BufferError, "the buffer protocol does not have this data type: use numpy() or DLPack");
         return -1;
     }
     bool strided = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
@@ -72,8 +71,8 @@ static int check_pixel_format(const struct array *array, PyObject *pixel_format)
     if (have == wanted)
         return 0;
     if (have)
-        raise_as(array->state, ERROR_E_FORMAT, "array '%s' has pixel format %s, not %s: convert it, or ask for %s", array->a.name,
-                 sluice_pixel_format_name(have), name, sluice_pixel_format_name(have));
+        raise_as(array->state, ERROR_E_FORMAT, "array '%s' has pixel format %s, not %s: convert it, or ask for %s",
+                 array->a.name, sluice_pixel_format_name(have), name, sluice_pixel_format_name(have));
     else
         raise_as(array->state, ERROR_E_FORMAT, "array '%s' is not an image, and has no pixel format: %s was asked for",
                  array->a.name, name);
@@ -121,8 +120,7 @@ PyObject *array_interface(PyObject *self)
     struct array *array = (struct array *)self;
 
     if (array->lease->device) {
-        PyErr_Format(PyExc_AttributeError, "__array_interface__: this array is on \"%s\"",
-                     array->lease->device->name);
+        PyErr_Format(PyExc_AttributeError, "__array_interface__: this array is on \"%s\"", array->lease->device->name);
         return NULL;
     }
     if (array_check(array) < 0)
@@ -140,18 +138,17 @@ PyObject *array_interface_dict(struct array *array, bool read_only)
     static const char kinds[] = "iuf??cb?????????"; /* by enum sluice_dtype_code */
     char typestr[16];
 
-    PyOS_snprintf(typestr, sizeof typestr, "%c%c%zd", array->itemsize == 1 ? '|' : '<',
-                  kinds[array->a.dtype.code % 16], array->itemsize);
-    PyObject *shape = array_shape(array),
-             *strides = array->contiguous ? Py_NewRef(Py_None) : array_strides(array);
+    PyOS_snprintf(typestr, sizeof typestr, "%c%c%zd", array->itemsize == 1 ? '|' : '<', kinds[array->a.dtype.code % 16],
+                  array->itemsize);
+    PyObject *shape = array_shape(array), *strides = array->contiguous ? Py_NewRef(Py_None) : array_strides(array);
     if (!shape || !strides) {
         Py_XDECREF(shape);
         Py_XDECREF(strides);
         return NULL;
     }
     return Py_BuildValue("{s:N,s:s,s:(KO),s:N,s:i}", "shape", shape, "typestr", typestr, "data",
-                         (unsigned long long)(uintptr_t)array->a.data,
-                         read_only ? Py_True : Py_False, "strides", strides, "version", 3);
+                         (unsigned long long)(uintptr_t)array->a.data, read_only ? Py_True : Py_False, "strides",
+                         strides, "version", 3);
 }
 
 PyObject *array_copy(PyObject *self)
@@ -172,8 +169,9 @@ PyObject *array_for_numpy(PyObject *self, PyObject *args, PyObject *keywords)
     PyObject *formats, *view, *method, *made = NULL;
 
     if (array->lease->device)
-        return PyErr_Format(PyExc_TypeError, "this array is on \"%s\", where NumPy cannot access it: numpy() copies "
-                                             "it",
+        return PyErr_Format(PyExc_TypeError,
+                            "this array is on \"%s\", where NumPy cannot access it: numpy() copies "
+                            "it",
                             array->lease->device->name);
     if (!(view = array_numpy(self, NULL)))
         return NULL;

@@ -28,9 +28,9 @@ int cipd_writer_params(PyObject *values, struct sluice_cipd_writer_params *p)
 {
     long long stale_ns, grace_ns;
 
-    if (!PyArg_ParseTuple(values, "IIIIIIIIIIILzL", &p->block, &p->graph, &p->order, &p->mono_alpha, &p->flags, &p->barrier,
-                          &p->holds_barrier, &p->settle_frames, &p->strict_device, &p->priority, &p->doorbell, &stale_ns,
-                          &p->barrier_name, &grace_ns))
+    if (!PyArg_ParseTuple(values, "IIIIIIIIIIILzL", &p->block, &p->graph, &p->order, &p->mono_alpha, &p->flags,
+                          &p->barrier, &p->holds_barrier, &p->settle_frames, &p->strict_device, &p->priority,
+                          &p->doorbell, &stale_ns, &p->barrier_name, &grace_ns))
         return -1;
     p->barrier_stale_ns = stale_ns;
     p->close_grace_ns = grace_ns;
@@ -65,15 +65,16 @@ static PyObject *info_values(const struct state *state, int r, const struct slui
 {
     if (r != 0)
         return raise_result(state, r);
-    return Py_BuildValue(
-        "(INNKIIIIIINIINNIINLKKKKKKNIKKKKKKKKKKN)", i->state, text(i->name), text(i->why), (ull)i->version, i->index,
-        i->slot_count, i->width, i->height, i->components, i->flags,
-        i->width ? dtype_text(state, i->dtype) : Py_NewRef(Py_None), i->frame_bytes, i->order,
-        PyBool_FromLong(i->order_declared), PyBool_FromLong(i->mono_alpha), i->writer_pid, i->segment_bytes,
-        PyBool_FromLong(i->by_sluice), (long long)i->last_frame_ns, (ull)i->published, (ull)i->published_bytes,
-        (ull)i->barrier_skips, (ull)i->failed, (ull)i->graph_frames, (ull)i->relinked, PyBool_FromLong(i->holds_barrier),
-        i->left_behind, (ull)i->taken, (ull)i->no_frame, (ull)i->timeouts, (ull)i->reconnects, (ull)i->overruns,
-        (ull)i->repeated, (ull)i->dropped, (ull)i->spin_hits, (ull)i->latency_ns, (ull)i->latency_total_ns, slot_values(i));
+    return Py_BuildValue("(INNKIIIIIINIINNIINLKKKKKKNIKKKKKKKKKKN)", i->state, text(i->name), text(i->why),
+                         (ull)i->version, i->index, i->slot_count, i->width, i->height, i->components, i->flags,
+                         i->width ? dtype_text(state, i->dtype) : Py_NewRef(Py_None), i->frame_bytes, i->order,
+                         PyBool_FromLong(i->order_declared), PyBool_FromLong(i->mono_alpha), i->writer_pid,
+                         i->segment_bytes, PyBool_FromLong(i->by_sluice), (long long)i->last_frame_ns,
+                         (ull)i->published, (ull)i->published_bytes, (ull)i->barrier_skips, (ull)i->failed,
+                         (ull)i->graph_frames, (ull)i->relinked, PyBool_FromLong(i->holds_barrier), i->left_behind,
+                         (ull)i->taken, (ull)i->no_frame, (ull)i->timeouts, (ull)i->reconnects, (ull)i->overruns,
+                         (ull)i->repeated, (ull)i->dropped, (ull)i->spin_hits, (ull)i->latency_ns,
+                         (ull)i->latency_total_ns, slot_values(i));
 }
 
 PyObject *cipd_reader_info(PyObject *self, PyObject *Py_UNUSED(none))

@@ -36,12 +36,11 @@ static inline struct patience patience_new(int64_t timeout_ns)
     };
 }
 
-/* After a wait without result: 1 to wait again, 0 after the time-out, -1 with an exception. Threads that queue for the channel
- * get their turn. */
+/* After a wait without result: 1 to wait again, 0 after the time-out, -1 with an exception. Threads that queue for the
+ * channel get their turn. */
 static inline int patience_next(struct patience *patience, struct channel *channel)
 {
-    int64_t left =
-        patience->deadline == SLUICE_FOREVER ? SLUICE_FOREVER : patience->deadline - clock_now();
+    int64_t left = patience->deadline == SLUICE_FOREVER ? SLUICE_FOREVER : patience->deadline - clock_now();
 
     if (left <= 0)
         return 0;

@@ -34,8 +34,7 @@ static int refuse(const struct source *source, PyObject *object)
     if (source->framework == FRAMEWORK_JAX)
         PyErr_Format(PyExc_TypeError, "JAX arrays are immutable: use frame.jax()");
     else
-        PyErr_Format(PyExc_BufferError, "%R is read-only: nothing can be copied into it",
-                     (PyObject *)Py_TYPE(object));
+        PyErr_Format(PyExc_BufferError, "%R is read-only: nothing can be copied into it", (PyObject *)Py_TYPE(object));
     return -1;
 }
 
@@ -59,7 +58,8 @@ static int add_odd(struct targets *to, const struct source *source, const struct
     odd->source = *source;
     odd->from = module ? array_new(to->state, to->lease, of) : NULL;
     if (odd->from)
-        fits = PyObject_CallMethod(module, "may_copy_in", "OOO", odd->source.keeper, odd->from, to->given ? to->given : Py_None);
+        fits = PyObject_CallMethod(module, "may_copy_in", "OOO", odd->source.keeper, odd->from,
+                                   to->given ? to->given : Py_None);
     Py_XDECREF(fits);
     return fits ? may_copy(to, odd) : -1;
 }
@@ -91,8 +91,7 @@ static int add_items(struct targets *to, PyObject *mapping)
     Py_ssize_t count = items ? PyList_Size(items) : -1;
 
     if (count == 0 || count > SLUICE_MAX_ARRAYS) {
-        raise_as(to->state, ERROR_E_FORMAT, "%zd arrays: a frame holds 1 to %d", count,
-                 SLUICE_MAX_ARRAYS);
+        raise_as(to->state, ERROR_E_FORMAT, "%zd arrays: a frame holds 1 to %d", count, SLUICE_MAX_ARRAYS);
         count = -1;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -135,15 +134,13 @@ static int copy(struct targets *to, const struct stream_choice *choice)
 
     if (before(to, choice) < 0)
         return -1;
-    Py_BEGIN_ALLOW_THREADS r =
-        sluice_reader_fetch(channel->reader, &to->lease->frame, to->arrays, to->count,
-                            choice_handle(choice), choice->stream ? &ticket : NULL);
+    Py_BEGIN_ALLOW_THREADS r = sluice_reader_fetch(channel->reader, &to->lease->frame, to->arrays, to->count,
+                                                   choice_handle(choice), choice->stream ? &ticket : NULL);
     queued = r == 0;
     if (queued && choice->stream &&
         (choice_hold_sources(choice, to->sources, to->count) != 0 || choice->host || choice->lasting))
         r = sluice_ticket_wait(ticket, PATIENCE);
-    Py_END_ALLOW_THREADS if (queued)
-        choice_hold_frame(choice, to->lease);
+    Py_END_ALLOW_THREADS if (queued) choice_hold_frame(choice, to->lease);
     for (uint32_t i = 0; queued && i < to->count; i++)
         choice_hold_frame(choice, to->sources[i].lease);
     for (uint32_t i = 0; (queued ? copy_may_go_on(r) : r == SLUICE_TIMEOUT) && i < to->count; i++)
@@ -159,11 +156,11 @@ static int copy(struct targets *to, const struct stream_choice *choice)
 static int copy_own(struct targets *to)
 {
     struct stream_choice choice = { .stream = NULL };
-    int r = to->count == 0 ? 0
-                           : choice_make(to->state, to->given, &to->user, to->lease, to->sources,
-                                           to->count, &choice);
+    int r =
+        to->count == 0 ? 0 : choice_make(to->state, to->given, &to->user, to->lease, to->sources, to->count, &choice);
 
-    if (r == 0 && choice.on_gpu && !choice.stream && !to->frame.array.read_only) { /* waits for what may still write to the frame */
+    if (r == 0 && choice.on_gpu && !choice.stream &&
+        !to->frame.array.read_only) { /* waits for what may still write to the frame */
         choice.stream = copy_stream(to->state, to->user.channel, to->user.device);
         r = choice.stream ? 0 : -1;
     }
@@ -218,8 +215,7 @@ PyObject *frame_copy_to(PyObject *self, PyObject *const *args, Py_ssize_t count,
     if (parse_fast("copy_to", names, 2, args, count, keywords, values) < 0)
         return NULL;
     if (!values[0]) {
-        PyErr_SetString(PyExc_TypeError,
-                        "copy_to() takes an array, or a mapping of names to arrays");
+        PyErr_SetString(PyExc_TypeError, "copy_to() takes an array, or a mapping of names to arrays");
         return NULL;
     }
     if (!(to.lease = frame_lease(frame)))

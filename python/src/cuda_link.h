@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The C half of sluice.cuda_link: readers and writers as programs of cuda-link use them. A reader's call returns the newest frame
- * as the tensor of its slot, which is made once, and holds the frame until the call that returns the next one.
+ * The C half of sluice.cuda_link: readers and writers as programs of cuda-link use them. A reader's call returns the
+ * newest frame as the tensor of its slot, which is made once, and holds the frame until the call that returns the next
+ * one.
  */
 #ifndef SLUICE_PYTHON_LINK_H
 #define SLUICE_PYTHON_LINK_H
@@ -33,19 +34,19 @@ struct host_copy {
 
 struct link {
     PyObject_HEAD struct reader *reader;
-    _Atomic bool busy;    /* a thread is in a call */
-    bool foreign;         /* its channel is of cuda-link's protocol */
-    bool copies;          /* frames are given as copies: their memory must not be written */
-    bool pageable;        /* pageable memory will do for get_frame_numpy() */
-    bool pinned;          /* the memory of the last copy is pinned */
+    _Atomic bool busy; /* a thread is in a call */
+    bool foreign;      /* its channel is of cuda-link's protocol */
+    bool copies;       /* frames are given as copies: their memory must not be written */
+    bool pageable;     /* pageable memory will do for get_frame_numpy() */
+    bool pinned;       /* the memory of the last copy is pinned */
     bool pipelined;
-    bool gpu_wait;        /* torch: the current stream waits, not the CPU */
-    bool reported;        /* the end of the last session was reported */
-    bool unreported;      /* that `pending` is of another session is not reported yet */
+    bool gpu_wait;   /* torch: the current stream waits, not the CPU */
+    bool reported;   /* the end of the last session was reported */
+    bool unreported; /* that `pending` is of another session is not reported yet */
     uint32_t window, threshold, window_frames, window_sleeps; /* when gpu_wait switches on by itself; 0: never */
-    int64_t timeout_ns;   /* for a published frame to be finished */
-    int64_t spin_ns;      /* waits up to this long count as spun */
-    uint64_t session;     /* of the last frame; 0: none yet */
+    int64_t timeout_ns;                                       /* for a published frame to be finished */
+    int64_t spin_ns;                                          /* waits up to this long count as spun */
+    uint64_t session;                                         /* of the last frame; 0: none yet */
     uint32_t generation;
     struct lease *held;    /* the frame that the program uses */
     struct lease *pending; /* acquired, not returned yet */
@@ -68,17 +69,17 @@ struct link_writer {
     bool settles;              /* without a named stream send() waits for the copy */
 };
 
-/* Acquires a frame for work of this framework; FRAMEWORK_NONE: the CPU waits for it. `given`: the stream that will use it, or
- * NULL. 0 with *lease; a result of the library, or LINK_RENEWED, without; LINK_RAISED with an exception. */
+/* Acquires a frame for work of this framework; FRAMEWORK_NONE: the CPU waits for it. `given`: the stream that will use
+ * it, or NULL. 0 with *lease; a result of the library, or LINK_RENEWED, without; LINK_RAISED with an exception. */
 #define LINK_RAISED (-1000)
-int link_acquire(struct link *link, struct channel *channel, enum framework framework,
-              PyObject *given, struct lease **lease);
+int link_acquire(struct link *link, struct channel *channel, enum framework framework, PyObject *given,
+                 struct lease **lease);
 
 /* Holds the program's next frame, and releases the one before. */
 void link_hold(struct link *link, struct lease *lease);
 
-/* The newest frame as a framework's array, in a result; `given`: a stream or NULL. If there is none, link->none or a number (a
- * result of the library, or enum link_code); NULL with an exception. */
+/* The newest frame as a framework's array, in a result; `given`: a stream or NULL. If there is none, link->none or a
+ * number (a result of the library, or enum link_code); NULL with an exception. */
 PyObject *link_show(struct link *link, enum framework framework, PyObject *given);
 
 /* The same in host memory. */
@@ -87,8 +88,8 @@ PyObject *link_numpy(struct link *link);
 /* wait(ns): is there a frame, or news, within the time? */
 PyObject *link_wait(PyObject *self, PyObject *ns);
 
-/* Publishes the frame at `address`, made by the stream `given` (Py_None: see stream_for). 0; SLUICE_NO_SLOT; SLUICE_NOT_READY if
- * the GPU has not finished the last frames; SLUICE_E_CAPTURING; LINK_RAISED. */
+/* Publishes the frame at `address`, made by the stream `given` (Py_None: see stream_for). 0; SLUICE_NO_SLOT;
+ * SLUICE_NOT_READY if the GPU has not finished the last frames; SLUICE_E_CAPTURING; LINK_RAISED. */
 int link_send(struct link_writer *link, uintptr_t address, PyObject *given);
 
 /* A stream that a program passes; an int is a native one. */

@@ -13,8 +13,7 @@ int link_enter(struct link *link)
 {
     if (!atomic_exchange(&link->busy, true))
         return 0;
-    raise_as(link->reader->state, ERROR_E_BUSY,
-             "another thread is using this importer: open one for each thread");
+    raise_as(link->reader->state, ERROR_E_BUSY, "another thread is using this importer: open one for each thread");
     return -1;
 }
 
@@ -31,8 +30,10 @@ int link_native(PyObject *given, size_t *native)
     if (*native != (size_t)-1 || !PyErr_Occurred())
         return 0;
     PyErr_Clear();
-    PyErr_Format(PyExc_ValueError, "%R is not a stream: a native stream is an int of 64 bits, 0 for the default "
-                                   "stream", given);
+    PyErr_Format(PyExc_ValueError,
+                 "%R is not a stream: a native stream is an int of 64 bits, 0 for the default "
+                 "stream",
+                 given);
     return -1;
 }
 
@@ -56,8 +57,8 @@ static const char *gpu_of(struct channel *channel, char *name)
 }
 
 /* Puts the stream that waits for the frame into the lease; none if the CPU waits. */
-static int name_stream(struct link *link, struct channel *channel, struct lease *lease,
-                       enum framework framework, PyObject *given)
+static int name_stream(struct link *link, struct channel *channel, struct lease *lease, enum framework framework,
+                       PyObject *given)
 {
     struct state *state = link->reader->state;
     struct stream *stream = NULL;
@@ -76,8 +77,8 @@ static int name_stream(struct link *link, struct channel *channel, struct lease 
 }
 
 /* A frame that was acquired for one stream will be used by another, or by the CPU. */
-static int wait_elsewhere(struct link *link, struct channel *channel, struct lease *lease,
-                          enum framework framework, PyObject *given)
+static int wait_elsewhere(struct link *link, struct channel *channel, struct lease *lease, enum framework framework,
+                          PyObject *given)
 {
     struct lease wanted = { .channel = channel, .used = wanted.few, .used_room = LEASE_STREAMS };
     int r = 0;
@@ -153,8 +154,7 @@ static int acquire(struct link *link, struct channel *channel, struct lease *lea
 /* Is it the first frame of another session or format? */
 static bool is_renewal(struct link *link, const struct lease *lease)
 {
-    bool other = link->session != lease->frame.session ||
-                 link->generation != lease->frame.generation;
+    bool other = link->session != lease->frame.session || link->generation != lease->frame.generation;
     bool renewed = other && link->session && !link->reported;
 
     link->session = lease->frame.session;
@@ -185,8 +185,8 @@ static int report(struct link *link, int r)
     return LINK_RAISED;
 }
 
-int link_acquire(struct link *link, struct channel *channel, enum framework framework,
-              PyObject *given, struct lease **out)
+int link_acquire(struct link *link, struct channel *channel, enum framework framework, PyObject *given,
+                 struct lease **out)
 {
     struct lease *lease;
     int r = LINK_RAISED;
@@ -256,8 +256,8 @@ static PyObject *result_for(struct link *link, PyObject *view, struct slot_resul
     return result;
 }
 
-/* Need the framework's current stream not be recorded? On cuda-link's channels a frame is not held until streams have finished
- * with it, and one that is ready needs no wait. */
+/* Need the framework's current stream not be recorded? On cuda-link's channels a frame is not held until streams have
+ * finished with it, and one that is ready needs no wait. */
 static bool needs_no_record(const struct link *link, const struct lease *lease)
 {
     return link->foreign && !(lease->frame.flags & SLUICE_FRAME_AHEAD);
@@ -272,7 +272,8 @@ static PyObject *show(struct link *link, struct lease *lease, enum framework fra
     bool recorded = given || needs_no_record(link, lease);
     int r;
 
-    if (recorded && link->foreign && made->result) /* in a session a slot is always the same memory, of the same format */
+    if (recorded && link->foreign &&
+        made->result) /* in a session a slot is always the same memory, of the same format */
         return Py_NewRef(made->result);
     if ((r = sluice_frame_array(&lease->frame, NULL, &a)) != 0)
         return raise_result(state, r);

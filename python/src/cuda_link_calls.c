@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The bases of sluice.cuda_link's Exporter, Importer and GpuFrame: the calls that programs make for each frame, on the usual
- * path. After a pause between two frames a program's code and data have left the caches, and Python's part is the largest to
- * fetch again; so the usual path runs no Python code. For the rest it calls methods of the Python classes: _export, _skipped and
- * _failed of an exporter, _other and _failed of an importer.
+ * The bases of sluice.cuda_link's Exporter, Importer and GpuFrame: the calls that programs make for each frame, on the
+ * usual path. After a pause between two frames a program's code and data have left the caches, and Python's part is the
+ * largest to fetch again; so the usual path runs no Python code. For the rest it calls methods of the Python classes:
+ * _export, _skipped and _failed of an exporter, _other and _failed of an importer.
  */
 #include "cuda_link.h"
 
@@ -19,7 +19,8 @@ static void free_object(PyObject *self)
     Py_DECREF(type);
 }
 
-/* Catches an exception of this kind: returns it, and clears the error. NULL: it is of another kind, and stays raised. */
+/* Catches an exception of this kind: returns it, and clears the error. NULL: it is of another kind, and stays raised.
+ */
 static PyObject *catch_error(PyObject *wanted)
 {
     PyObject *kind, *value, *traceback;
@@ -36,7 +37,8 @@ static PyObject *catch_error(PyObject *wanted)
 }
 
 /* The only argument of a call. Borrowed; NULL with an exception if it is missing and required (`must`). */
-static PyObject *single_argument(const char *function, const char *name, PyObject *const *args, Py_ssize_t count, PyObject *keywords, bool must)
+static PyObject *single_argument(const char *function, const char *name, PyObject *const *args, Py_ssize_t count,
+                                 PyObject *keywords, bool must)
 {
     const char *const names[] = { name, NULL };
     PyObject *value = NULL;
@@ -94,7 +96,8 @@ static void frame_dealloc(PyObject *self)
     free_object(self);
 }
 
-static PyMemberDef frame_members[] = { /* the Python class is frozen */
+static PyMemberDef frame_members[] = {
+    /* the Python class is frozen */
     { "ptr", T_OBJECT_EX, offsetof(struct frame, ptr), 0, NULL },
     { "size", T_OBJECT_EX, offsetof(struct frame, size), 0, NULL },
     { "producer_stream", T_OBJECT_EX, offsetof(struct frame, stream), 0, NULL },
@@ -106,7 +109,8 @@ static PyType_Slot frame_slots[] = {
     SLOT(Py_tp_init, frame_init),
     SLOT(Py_tp_dealloc, frame_dealloc),
     { Py_tp_members, frame_members },
-    { Py_tp_doc, (void *)"_LinkFrame(ptr, size, producer_stream=None)\n--\n\nWhat sluice.cuda_link.GpuFrame is made on." },
+    { Py_tp_doc,
+      (void *)"_LinkFrame(ptr, size, producer_stream=None)\n--\n\nWhat sluice.cuda_link.GpuFrame is made on." },
     { 0, NULL },
 };
 
@@ -126,8 +130,8 @@ static bool is_usual(const struct exporter *exporter, PyObject *object, uintptr_
 {
     const struct frame *frame = (const struct frame *)object;
 
-    if (!PyObject_TypeCheck(object, exporter->link->writer->state->link_frame) || !frame->ptr || !frame->size || !frame->stream ||
-        (frame->stream == Py_None && !exporter->unnamed))
+    if (!PyObject_TypeCheck(object, exporter->link->writer->state->link_frame) || !frame->ptr || !frame->size ||
+        !frame->stream || (frame->stream == Py_None && !exporter->unnamed))
         return false;
     *address = PyLong_AsSize_t(frame->ptr); /* raises for anything but an int */
     if (*address != (size_t)-1 && PyLong_AsSize_t(frame->size) == exporter->bytes)
@@ -213,9 +217,12 @@ static void exporter_dealloc(PyObject *self)
 #define EXPORT_TEXT \
     "export($self, frame)\n--\n\n" \
     "Publishes a frame: a copy on the GPU, which is queued; see docs/from-cuda-link.md for the stream.\n\n" \
-    "SKIPPED_BARRIER while another program holds the activation barrier, SKIPPED_NOT_READY while the stream captures a graph\n" \
-    "(nothing gets into that), or if the GPU has not finished one of the last frames within a second. FAILED if the size is\n" \
-    "not exactly the format's, or the driver fails; the log says why. With strict_device or require_source_sync a ValueError\n" \
+    "SKIPPED_BARRIER while another program holds the activation barrier, SKIPPED_NOT_READY while the stream captures " \
+    "a graph\n" \
+    "(nothing gets into that), or if the GPU has not finished one of the last frames within a second. FAILED if the " \
+    "size is\n" \
+    "not exactly the format's, or the driver fails; the log says why. With strict_device or require_source_sync a " \
+    "ValueError\n" \
     "for what these forbid."
 
 static PyMethodDef exporter_methods[] = {
@@ -246,8 +253,8 @@ struct importer {
 };
 
 /* Returns a result as it is; a number or an error goes to the Python class. */
-static PyObject *report_outcome(struct importer *importer, const struct link *link, PyObject *result, const char *framework,
-                       PyObject *stream)
+static PyObject *report_outcome(struct importer *importer, const struct link *link, PyObject *result,
+                                const char *framework, PyObject *stream)
 {
     PyObject *self = (PyObject *)importer, *said, *error;
 
@@ -267,14 +274,15 @@ static PyObject *report_outcome(struct importer *importer, const struct link *li
     return said;
 }
 
-static PyObject *get(PyObject *self, enum framework framework, const char *function, PyObject *const *args, Py_ssize_t count,
-                     PyObject *keywords)
+static PyObject *get(PyObject *self, enum framework framework, const char *function, PyObject *const *args,
+                     Py_ssize_t count, PyObject *keywords)
 {
     struct importer *importer = (struct importer *)self;
     struct link *link = importer->link;
     PyObject *stream = NULL, *result = NULL;
 
-    if ((count || keywords) && !(stream = single_argument(function, "stream", args, count, keywords, false)) && PyErr_Occurred())
+    if ((count || keywords) && !(stream = single_argument(function, "stream", args, count, keywords, false)) &&
+        PyErr_Occurred())
         return NULL;
     Py_XINCREF((PyObject *)link);
     if (link)

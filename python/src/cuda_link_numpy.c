@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers of sluice.cuda_link copy frames into host memory: into one buffer of pinned memory, which the next call overwrites;
- * or, pipelined, into two in turn, and return the one that was filled while the program worked on the other.
+ * Readers of sluice.cuda_link copy frames into host memory: into one buffer of pinned memory, which the next call
+ * overwrites; or, pipelined, into two in turn, and return the one that was filled while the program worked on the
+ * other.
  */
 #include <string.h>
 
-#include "fetch.h"
 #include "cuda_link.h"
+#include "fetch.h"
 #include "pinned.h"
 
 #define PATIENCE (10 * SLUICE_S)
@@ -70,8 +71,7 @@ static PyObject *array_over(struct state *state, const struct sluice_array *a, P
     return made;
 }
 
-static int prepare(struct link *link, struct host_copy *copy, const char *device,
-                   const struct sluice_array *a)
+static int prepare(struct link *link, struct host_copy *copy, const char *device, const struct sluice_array *a)
 {
     struct state *state = link->reader->state;
     PyObject *memory, *array;
@@ -94,8 +94,7 @@ static int prepare(struct link *link, struct host_copy *copy, const char *device
 
 static bool fits(const struct host_copy *copy, const struct sluice_array *a)
 {
-    return copy->result && memcmp(&copy->to.dtype, &a->dtype, sizeof a->dtype) == 0 &&
-           copy->to.ndim == a->ndim &&
+    return copy->result && memcmp(&copy->to.dtype, &a->dtype, sizeof a->dtype) == 0 && copy->to.ndim == a->ndim &&
            memcmp(copy->to.shape, a->shape, (size_t)a->ndim * sizeof a->shape[0]) == 0;
 }
 
@@ -123,8 +122,7 @@ static int copy_now(struct channel *channel, struct lease *lease, struct host_co
 {
     int r;
 
-    Py_BEGIN_ALLOW_THREADS r = sluice_reader_fetch(channel->reader, &lease->frame, &copy->to, 1,
-                                                   SLUICE_ON_CPU, NULL);
+    Py_BEGIN_ALLOW_THREADS r = sluice_reader_fetch(channel->reader, &lease->frame, &copy->to, 1, SLUICE_ON_CPU, NULL);
     if (r == 0)
         r = sluice_reader_check(channel->reader, &lease->frame);
     Py_END_ALLOW_THREADS if (r == SLUICE_TIMEOUT) copy->result = NULL; /* the copy may still write to it: leaked */
@@ -163,11 +161,10 @@ static PyObject *copy_frame(struct link *link, struct channel *channel)
 
 /* ---- pipelined ---- */
 
-static int queue_on(const struct stream *stream, struct link *link, struct channel *channel,
-                    struct lease *lease, struct host_copy *copy)
+static int queue_on(const struct stream *stream, struct link *link, struct channel *channel, struct lease *lease,
+                    struct host_copy *copy)
 {
-    int r = sluice_reader_fetch(channel->reader, &lease->frame, &copy->to, 1,
-                                stream_handle(stream), &copy->ticket);
+    int r = sluice_reader_fetch(channel->reader, &lease->frame, &copy->to, 1, stream_handle(stream), &copy->ticket);
 
     if (r != 0) {
         raise_result(link->reader->state, r);
@@ -183,8 +180,7 @@ static int queue_on(const struct stream *stream, struct link *link, struct chann
     return 0;
 }
 
-static int queue(struct link *link, struct channel *channel, struct lease *lease,
-                 struct host_copy *copy)
+static int queue(struct link *link, struct channel *channel, struct lease *lease, struct host_copy *copy)
 {
     struct stream *stream = copy_stream(link->reader->state, channel, device_text(lease->device));
     int r = stream ? lease_use(lease, stream_keep(stream)) : -1;
@@ -195,8 +191,8 @@ static int queue(struct link *link, struct channel *channel, struct lease *lease
     return r;
 }
 
-/* Finishes the copy that the previous call queued. The writer may have reused the slot since; the mark behind the copy tells
- * whether it did so during the copy. A new reference; link->none if the frame was torn. */
+/* Finishes the copy that the previous call queued. The writer may have reused the slot since; the mark behind the copy
+ * tells whether it did so during the copy. A new reference; link->none if the frame was torn. */
 static PyObject *finish(struct link *link, struct channel *channel, struct host_copy *copy)
 {
     int r = 0;
@@ -206,7 +202,7 @@ static PyObject *finish(struct link *link, struct channel *channel, struct host_
         copy->result = NULL;
     if (r == 0)
         r = copy->marked ? sluice_cipd_check_mark(channel->reader, &copy->lease->frame)
-                            : sluice_reader_check(channel->reader, &copy->lease->frame);
+                         : sluice_reader_check(channel->reader, &copy->lease->frame);
     link->overruns += r == SLUICE_E_LOST;
     (void)lease_drop(copy->lease);
     copy->lease = NULL;
@@ -223,12 +219,10 @@ static PyObject *copy_pipelined(struct link *link, struct channel *channel)
     int r = link_acquire(link, channel, FRAMEWORK_NONE, NULL, &lease);
 
     if (r != 0)
-        return r == LINK_RAISED      ? NULL
-               : r == SLUICE_TIMEOUT ? Py_NewRef(link->none)
-                                     : PyLong_FromLong(r);
+        return r == LINK_RAISED ? NULL : r == SLUICE_TIMEOUT ? Py_NewRef(link->none) : PyLong_FromLong(r);
     copy = copy_for(link, lease); /* may drop both buffers */
     before = &link->host_copies[link->last_copy];
-    result = !copy        ? NULL
+    result = !copy           ? NULL
              : before->lease ? finish(link, channel, before)
                              : Py_NewRef(link->none); /* no copy was queued */
     if (!result || queue(link, channel, lease, copy) < 0) {

@@ -63,7 +63,7 @@ static void dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+static PyObject *new (PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = { "reader",    "result",   "none",   "timeout_ns", "spin_ns", "pageable",
                              "pipelined", "gpu_wait", "window", "threshold",  NULL };
@@ -73,8 +73,9 @@ static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     unsigned window, threshold;
     PyObject *reader, *result, *none;
 
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!OOLLpppII:_LinkReader", names, state->reader, &reader, &result, &none,
-                                     &timeout_ns, &spin_ns, &pageable, &pipelined, &gpu_wait, &window, &threshold))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!OOLLpppII:_LinkReader", names, state->reader, &reader, &result,
+                                     &none, &timeout_ns, &spin_ns, &pageable, &pipelined, &gpu_wait, &window,
+                                     &threshold))
         return NULL;
     struct channel *channel = reader_channel((struct reader *)reader);
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -103,12 +104,12 @@ static PyObject *counts(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct link *link = (struct link *)self;
 
-    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsLsOsKsO}", "frames", link->frames, "missed", link->missed,
-                         "overruns", link->overruns, "timeouts", link->timeouts, "renewals",
-                         link->renewals, "spin_hits", link->spin_hits, "sleep_hits", link->sleep_hits,
-                         "spun_ns", link->spun_ns, "slept_ns", link->slept_ns, "latency_ns",
-                         (long long)link->latency_ns, "gpu_wait", link->gpu_wait ? Py_True : Py_False,
-                         "latched", link->latched, "pinned", link->pinned ? Py_True : Py_False);
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsLsOsKsO}", "frames", link->frames, "missed", link->missed, "overruns",
+                         link->overruns, "timeouts", link->timeouts, "renewals", link->renewals, "spin_hits",
+                         link->spin_hits, "sleep_hits", link->sleep_hits, "spun_ns", link->spun_ns, "slept_ns",
+                         link->slept_ns, "latency_ns", (long long)link->latency_ns, "gpu_wait",
+                         link->gpu_wait ? Py_True : Py_False, "latched", link->latched, "pinned",
+                         link->pinned ? Py_True : Py_False);
 }
 
 static PyMemberDef members[] = {

@@ -38,7 +38,7 @@ static void dealloc(PyObject *self)
 }
 
 /* _LinkWriter(writer, settles) */
-static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(keywords))
+static PyObject *new (PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(keywords))
 {
     const struct state *state = PyType_GetModuleState(type);
     struct sluice_format format = SLUICE_FORMAT_INIT;
@@ -46,11 +46,13 @@ static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(key
     PyObject *writer;
     int settles, r;
 
-    if (!PyArg_ParseTuple(args, "O!p:_LinkWriter", state->writer, &writer, &settles) || !writer_enter((struct writer *)writer))
+    if (!PyArg_ParseTuple(args, "O!p:_LinkWriter", state->writer, &writer, &settles) ||
+        !writer_enter((struct writer *)writer))
         return NULL;
     struct channel *channel = ((struct writer *)writer)->channel;
     if ((r = sluice_writer_format(channel->writer, &format)) == 0)
-        r = sluice_array_wrap(&array, NULL, NULL, format.arrays[0].dtype, format.arrays[0].ndim, format.arrays[0].shape, NULL);
+        r = sluice_array_wrap(&array, NULL, NULL, format.arrays[0].dtype, format.arrays[0].ndim, format.arrays[0].shape,
+                              NULL);
     channel_leave(channel);
     if (r != 0)
         return raise_result(state, r);
@@ -66,8 +68,8 @@ static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(key
 
 /* ---- on which stream ---- */
 
-/* Most programs name the default stream, which never ends: it is looked up once. Any other lives at least as long as the call,
- * so its owner is not needed. */
+/* Most programs name the default stream, which never ends: it is looked up once. Any other lives at least as long as
+ * the call, so its owner is not needed. */
 static struct stream *named_stream(struct link_writer *link, PyObject *given)
 {
     const char *device = link->writer->channel->device->name;
@@ -84,8 +86,8 @@ static struct stream *named_stream(struct link_writer *link, PyObject *given)
     return link->usual ? stream_keep(link->usual) : NULL;
 }
 
-/* The named stream, else the marked one, else the framework's current one. Work queued on it later runs after the copy, so it may
- * overwrite the memory. *out NULL: none is known. -1 with an exception. */
+/* The named stream, else the marked one, else the framework's current one. Work queued on it later runs after the copy,
+ * so it may overwrite the memory. *out NULL: none is known. -1 with an exception. */
 static int stream_for(struct link_writer *link, PyObject *given, struct stream **out)
 {
     const struct opened *device = link->writer->channel->device;
@@ -102,7 +104,8 @@ static int stream_for(struct link_writer *link, PyObject *given, struct stream *
     return *out ? 0 : framework_current(link->writer->state, FRAMEWORK_CUPY, device->name, out);
 }
 
-/* Without a `named` stream the program may overwrite the memory on another one: with `settles` the call waits for the copy. */
+/* Without a `named` stream the program may overwrite the memory on another one: with `settles` the call waits for the
+ * copy. */
 static int send_now(struct link_writer *link, struct stream *stream, bool named)
 {
     struct sluice_stream handle = stream ? stream_handle(stream) : SLUICE_ON_CPU;
@@ -118,7 +121,8 @@ static int send_now(struct link_writer *link, struct stream *stream, bool named)
     Py_END_ALLOW_THREADS return r;
 }
 
-/* Waits until the GPU has finished one of the last frames, so that readers have one. 0, or SLUICE_NO_SLOT. Mostly at once. */
+/* Waits until the GPU has finished one of the last frames, so that readers have one. 0, or SLUICE_NO_SLOT. Mostly at
+ * once. */
 static int wait_for_gpu(struct link_writer *link)
 {
     int r = sluice_writer_wait(link->writer->channel->writer, 0);
@@ -166,7 +170,8 @@ int link_send(struct link_writer *link, uintptr_t address, PyObject *given)
     if (r == SLUICE_E_CAPTURING)
         return r;
     if (r == SLUICE_E_CLOSED)
-        raise_as(link->writer->state, ERROR_E_CLOSED, "channel '%s': this exporter is closed", link->writer->channel->name);
+        raise_as(link->writer->state, ERROR_E_CLOSED, "channel '%s': this exporter is closed",
+                 link->writer->channel->name);
     else
         raise_result(link->writer->state, r);
     return LINK_RAISED;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The process's devices, opened when they are first named and kept for ever, as the driver keeps its contexts. All interpreters
- * share them.
+ * The process's devices, opened when they are first named and kept for ever, as the driver keeps its contexts. All
+ * interpreters share them.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 
 #define MOST 64
 
-/* A name, which may be a UUID, and its device. Entries are filled in before they are counted and never change, so that a
- * look-up takes no lock. */
+/* A name, which may be a UUID, and its device. Entries are filled in before they are counted and never change, so that
+ * a look-up takes no lock. */
 struct alias {
     char name[DEVICE_NAME];
     const struct opened *is;
@@ -51,11 +51,11 @@ static bool has_uuid(uint32_t index, const char *uuid)
     if (sluice_device_probe(index, &report) != 0)
         return false;
     return strcmp(report.uuid, uuid) == 0 ||
-           (strlen(report.uuid) > 4 &&
-            strcmp(report.uuid + 4, uuid) == 0); /* without GPU- or MIG- */
+           (strlen(report.uuid) > 4 && strcmp(report.uuid + 4, uuid) == 0); /* without GPU- or MIG- */
 }
 
-/* The name and ordinal by which we know it. False if it is no device that we can name: the library has a message for it. */
+/* The name and ordinal by which we know it. False if it is no device that we can name: the library has a message for
+ * it. */
 static bool common_name(const char *name, struct opened *out)
 {
     uint32_t count = 0, i = 0;

@@ -54,24 +54,21 @@ static void drop_capsule(PyObject *capsule)
     }
 }
 
-static int fill(struct export *export, const struct sluice_array *a, int ordinal,
-                struct dl_tensor *tensor)
+static int fill(struct export *export, const struct sluice_array *a, int ordinal, struct dl_tensor *tensor)
 {
     int64_t element = sluice_dtype_size(a->dtype);
 
-    *tensor =
-        (struct dl_tensor){ .data = a->data,
-                            .device = { ordinal < 0 ? DL_CPU : DL_CUDA, ordinal < 0 ? 0 : ordinal },
-                            .ndim = a->ndim,
-                            .dtype = a->dtype,
-                            .shape = export->shape,
-                            .strides = export->strides };
+    *tensor = (struct dl_tensor){ .data = a->data,
+                                  .device = { ordinal < 0 ? DL_CPU : DL_CUDA, ordinal < 0 ? 0 : ordinal },
+                                  .ndim = a->ndim,
+                                  .dtype = a->dtype,
+                                  .shape = export->shape,
+                                  .strides = export->strides };
     for (int d = 0; d < a->ndim; d++) {
         export->shape[d] = a->shape[d];
         export->strides[d] = a->strides[d] / element;
         if (a->strides[d] % element) {
-            PyErr_SetString(PyExc_BufferError,
-                            "DLPack's strides are in whole elements, this array's are not");
+            PyErr_SetString(PyExc_BufferError, "DLPack's strides are in whole elements, this array's are not");
             return -1;
         }
     }
@@ -121,15 +118,15 @@ static struct export *new_export(const struct sluice_array *a, int ordinal, bool
                                                      .flags = a->read_only ? DL_READ_ONLY : 0 };
     else
         export->u.managed = (struct dl_managed){ .context = export, .deleter = delete_managed };
-    if (fill(export, a, ordinal,
-             versioned ? &export->u.versioned.tensor : &export->u.managed.tensor) == 0)
+    if (fill(export, a, ordinal, versioned ? &export->u.versioned.tensor : &export->u.managed.tensor) == 0)
         return export;
     export_free(export);
     return NULL;
 }
 
 /* Takes over `pin` if there is one, else keeps the lease. */
-static struct export *export_in_place(struct lease *lease, const struct sluice_array *a, bool versioned, sluice_pin **pin)
+static struct export *export_in_place(struct lease *lease, const struct sluice_array *a, bool versioned,
+                                      sluice_pin **pin)
 {
     struct export *export = new_export(a, lease->device ? lease->device->ordinal : -1, versioned);
 
@@ -151,9 +148,8 @@ struct dl_versioned *dlpack_versioned(struct lease *lease, const struct sluice_a
 
 static PyObject *capsule_of(struct export *export, bool versioned)
 {
-    PyObject *capsule =
-        versioned ? PyCapsule_New(&export->u.versioned, "dltensor_versioned", drop_capsule)
-                  : PyCapsule_New(&export->u.managed, "dltensor", drop_capsule);
+    PyObject *capsule = versioned ? PyCapsule_New(&export->u.versioned, "dltensor_versioned", drop_capsule)
+                                  : PyCapsule_New(&export->u.managed, "dltensor", drop_capsule);
 
     if (!capsule)
         export_free(export);
@@ -168,8 +164,7 @@ PyObject *dlpack_capsule(struct lease *lease, const struct sluice_array *a, bool
 }
 
 /* A copy in memory of its own. */
-static PyObject *copied_capsule(const struct state *state, const struct sluice_array *a,
-                                bool versioned)
+static PyObject *copied_capsule(const struct state *state, const struct sluice_array *a, bool versioned)
 {
     struct export *export = new_export(a, -1, versioned);
 
@@ -177,8 +172,7 @@ static PyObject *copied_capsule(const struct state *state, const struct sluice_a
         return NULL;
     if (versioned)
         export->u.versioned.flags = DL_COPIED;
-    if (make_copy(state, export, a,
-                  versioned ? &export->u.versioned.tensor : &export->u.managed.tensor) == 0)
+    if (make_copy(state, export, a, versioned ? &export->u.versioned.tensor : &export->u.managed.tensor) == 0)
         return capsule_of(export, versioned);
     export_free(export);
     return NULL;
@@ -243,8 +237,7 @@ static int export_for_consumer(struct array *array, PyObject *stream)
     if (!array->lease->device) {
         if (!stream || stream == Py_None)
             return 0;
-        PyErr_Format(PyExc_BufferError,
-                     "this array is in host memory: its stream must be None, not %R", stream);
+        PyErr_Format(PyExc_BufferError, "this array is in host memory: its stream must be None, not %R", stream);
         return -1;
     }
     if (stream && stream != Py_None) {
@@ -268,17 +261,15 @@ static int export_for_consumer(struct array *array, PyObject *stream)
                        : export_on(array->state, array->lease, (uintptr_t)value);
 }
 
-PyObject *dlpack_export(struct array *array, PyObject *const *args, Py_ssize_t count,
-                        PyObject *keywords)
+PyObject *dlpack_export(struct array *array, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
     static const char *const names[] = { "stream", "max_version", "dl_device", "copy", NULL };
     PyObject *values[4];
     long major = 0;
     int copy = 0;
 
-    if (parse_fast("__dlpack__", names, 0, args, count, keywords, values) < 0 ||
-        array_check(array) < 0 || parse_major(values[1], &major) < 0 ||
-        check_device(array->lease, values[2]) < 0)
+    if (parse_fast("__dlpack__", names, 0, args, count, keywords, values) < 0 || array_check(array) < 0 ||
+        parse_major(values[1], &major) < 0 || check_device(array->lease, values[2]) < 0)
         return NULL;
     if (values[3] && values[3] != Py_None && (copy = PyObject_IsTrue(values[3])) < 0)
         return NULL;

@@ -56,7 +56,7 @@ struct dl_exchange {
                     void (*fail)(void *context, const char *kind, const char *message));
     int (*from_object)(void *object, struct dl_versioned **out);  /* the caller owns *out */
     int (*to_object)(struct dl_versioned *tensor, void **object); /* takes `tensor` over */
-    int (*borrow)(void *object, struct dl_tensor *out); /* or NULL; good while `object` is held */
+    int (*borrow)(void *object, struct dl_tensor *out);           /* or NULL; good while `object` is held */
     int (*current_stream)(int32_t type, int32_t id, void **stream);
 };
 

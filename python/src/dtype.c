@@ -36,8 +36,7 @@ int dtype_from_letter(const char *format, Py_ssize_t itemsize, struct sluice_dty
 
     if (!format)
         format = "B";
-    if (*format == '@' || *format == '=' || *format == '<' ||
-        ((*format == '>' || *format == '!') && itemsize == 1))
+    if (*format == '@' || *format == '=' || *format == '<' || ((*format == '>' || *format == '!') && itemsize == 1))
         format++;
     if (*format == 'Z' && (format[1] == 'f' || format[1] == 'd') && !format[2])
         code = SLUICE_COMPLEX;
@@ -65,13 +64,11 @@ int dtype_from_typestr(const char *typestr, struct sluice_dtype *dtype)
         char kind;
         uint8_t code;
     } kinds[] = {
-        { 'i', SLUICE_INT },     { 'u', SLUICE_UINT }, { 'f', SLUICE_FLOAT },
-        { 'c', SLUICE_COMPLEX }, { 'b', SLUICE_BOOL },
+        { 'i', SLUICE_INT }, { 'u', SLUICE_UINT }, { 'f', SLUICE_FLOAT }, { 'c', SLUICE_COMPLEX }, { 'b', SLUICE_BOOL },
     };
     long bytes = strlen(typestr) > 2 ? strtol(typestr + 2, NULL, 10) : 0;
 
-    if (bytes < 1 || bytes > 16 ||
-        (*typestr != '<' && *typestr != '|' && !(*typestr == '>' && bytes == 1)))
+    if (bytes < 1 || bytes > 16 || (*typestr != '<' && *typestr != '|' && !(*typestr == '>' && bytes == 1)))
         return -1;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (kinds[i].kind != typestr[1])

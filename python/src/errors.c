@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Results as exceptions, one for each. sluice/_errors.py makes them from the library's own table: there is no second one.
+ * Results as exceptions, one for each. sluice/_errors.py makes them from the library's own table: there is no second
+ * one.
  */
 #include <stdarg.h>
 

@@ -26,18 +26,19 @@ int export_stream(struct state *state, const char *device, PyObject *given, stru
     return 0;
 }
 
-/* Must another stream wait before it uses the frame? For the writer's work, or for what this program may have queued to write it. */
+/* Must another stream wait before it uses the frame? For the writer's work, or for what this program may have queued to
+ * write it. */
 static bool has_work(const struct lease *lease)
 {
-    return lease->used_count > 0 &&
-           (lease->channel->writable || (lease->frame.flags & SLUICE_FRAME_AHEAD));
+    return lease->used_count > 0 && (lease->channel->writable || (lease->frame.flags & SLUICE_FRAME_AHEAD));
 }
 
 static int raise_wait(struct state *state, const struct lease *lease, int r)
 {
     if (r == SLUICE_E_CAPTURING)
         raise_as(state, ERROR_E_CAPTURING,
-                 "channel '%s': another stream works on this frame, and one of the two is capturing a graph, so neither can wait "
+                 "channel '%s': another stream works on this frame, and one of the two is capturing a graph, so "
+                 "neither can wait "
                  "for the other: take the array before the capture begins",
                  lease->channel->name);
     else
@@ -104,7 +105,8 @@ int export_unnamed(struct state *state, struct lease *lease)
     if (found)
         return 0;
     raise_as(state, ERROR_E_INVALID,
-             "channel '%s': the consumer did not pass a stream, so the slot could be written again while it still uses the frame: "
+             "channel '%s': the consumer did not pass a stream, so the slot could be written again while it still uses "
+             "the frame: "
              "give next(stream=...) or frame(stream=...), or enter a stream: with sluice.Stream(\"%s\")",
              lease->channel->name, lease->device->name);
     return -1;
@@ -139,8 +141,7 @@ static void capsule_holder_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *capsule_holder_dlpack(PyObject *self, PyObject *Py_UNUSED(args),
-                               PyObject *Py_UNUSED(keywords))
+static PyObject *capsule_holder_dlpack(PyObject *self, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(keywords))
 {
     return Py_NewRef(((struct capsule_holder *)self)->capsule);
 }
@@ -162,7 +163,8 @@ static PyType_Slot capsule_holder_slots[] = {
     { 0, NULL },
 };
 
-TYPE_SPEC(capsule_holder, "sluice._DLPackCapsule", struct capsule_holder, Py_TPFLAGS_DISALLOW_INSTANTIATION, capsule_holder_slots);
+TYPE_SPEC(capsule_holder, "sluice._DLPackCapsule", struct capsule_holder, Py_TPFLAGS_DISALLOW_INSTANTIATION,
+          capsule_holder_slots);
 
 /* A framework's from_dlpack(), kept. Borrowed. */
 static PyObject *from_dlpack(struct state *state, enum framework framework)
@@ -198,8 +200,8 @@ static const struct dl_exchange *torch_exchange(struct state *state)
     return type ? framework_exchange(state, (PyTypeObject *)type) : NULL;
 }
 
-static PyObject *by_exchange(const struct dl_exchange *table, struct lease *lease,
-                             const struct sluice_array *a, sluice_pin **pin)
+static PyObject *by_exchange(const struct dl_exchange *table, struct lease *lease, const struct sluice_array *a,
+                             sluice_pin **pin)
 {
     struct dl_versioned *tensor = dlpack_versioned(lease, a, pin);
     void *made = NULL;
@@ -207,8 +209,7 @@ static PyObject *by_exchange(const struct dl_exchange *table, struct lease *leas
     return tensor && table->to_object(tensor, &made) == 0 ? made : NULL;
 }
 
-static PyObject *by_holder(struct state *state, PyObject *function, struct lease *lease,
-                           PyObject *capsule)
+static PyObject *by_holder(struct state *state, PyObject *function, struct lease *lease, PyObject *capsule)
 {
     struct capsule_holder *holder = PyObject_New(struct capsule_holder, state->capsule_holder);
     PyObject *made = NULL;
@@ -222,11 +223,10 @@ static PyObject *by_holder(struct state *state, PyObject *function, struct lease
     return made;
 }
 
-PyObject *export_as(struct state *state, struct lease *lease, const struct sluice_array *a,
-                    enum framework framework, sluice_pin **pin)
+PyObject *export_as(struct state *state, struct lease *lease, const struct sluice_array *a, enum framework framework,
+                    sluice_pin **pin)
 {
-    const struct dl_exchange *table =
-        framework == FRAMEWORK_TORCH && state->torch_up ? torch_exchange(state) : NULL;
+    const struct dl_exchange *table = framework == FRAMEWORK_TORCH && state->torch_up ? torch_exchange(state) : NULL;
     PyObject *function, *capsule, *made;
 
     if (table)
@@ -234,15 +234,15 @@ PyObject *export_as(struct state *state, struct lease *lease, const struct sluic
     if (PyErr_Occurred() || !(function = from_dlpack(state, framework)) ||
         !(capsule = dlpack_capsule(lease, a, false, pin)))
         return NULL;
-    made = framework == FRAMEWORK_TORCH ? call(function, capsule)
-                                        : by_holder(state, function, lease, capsule);
+    made = framework == FRAMEWORK_TORCH ? call(function, capsule) : by_holder(state, function, lease, capsule);
     Py_DECREF(capsule);
     return made;
 }
 
 static PyObject *copy_of(struct state *state, PyObject *made, enum framework framework)
 {
-    PyObject *copies = made && framework == FRAMEWORK_CUPY ? imported(&state->copies, "sluice._copies") : NULL, *copy = NULL;
+    PyObject *copies = made && framework == FRAMEWORK_CUPY ? imported(&state->copies, "sluice._copies") : NULL,
+             *copy = NULL;
 
     if (copies)
         copy = PyObject_CallMethod(copies, "copy_of_cupy", "O", made);
@@ -252,8 +252,8 @@ static PyObject *copy_of(struct state *state, PyObject *made, enum framework fra
     return copy;
 }
 
-PyObject *export_first(struct state *state, struct lease *lease, const struct sluice_array *a,
-                     enum framework framework, bool copy)
+PyObject *export_first(struct state *state, struct lease *lease, const struct sluice_array *a, enum framework framework,
+                       bool copy)
 {
     PyObject *made;
 
@@ -278,8 +278,7 @@ void export_warm_up(struct state *state, struct channel *channel)
     PyObject *made = NULL;
 
     if (!address || !channel->device || !state->torch_up || !torch_exchange(state) ||
-        sluice_array_wrap(&a, NULL, address, (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 3, shape,
-                          NULL) != 0) {
+        sluice_array_wrap(&a, NULL, address, (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 3, shape, NULL) != 0) {
         PyErr_Clear();
         return;
     }
@@ -334,9 +333,8 @@ PyObject *export_interface(struct array *array)
 
     if (!array->lease->device || !array->format) {
         PyErr_SetString(PyExc_AttributeError,
-                        array->format
-                            ? "__cuda_array_interface__: this array is in host memory"
-                            : "__cuda_array_interface__ does not have this data type: use DLPack");
+                        array->format ? "__cuda_array_interface__: this array is in host memory"
+                                      : "__cuda_array_interface__ does not have this data type: use DLPack");
         return NULL;
     }
     if (array_check(array) < 0 || !(stream = interface_stream(array->state, array->lease)) ||

@@ -9,29 +9,33 @@
 #include "framework.h"
 
 #define TORCH_WARNS \
-    "Writing to the tensor of a read-only frame kills the program: on a GPU its whole CUDA context (illegal address),\n" \
-    "on host by SIGSEGV. PyTorch has no read-only tensors. Use copy=True, or Reader(writable=True) if the writer allows it.\n\n"
+    "Writing to the tensor of a read-only frame kills the program: on a GPU its whole CUDA context (illegal " \
+    "address),\n" \
+    "on host by SIGSEGV. PyTorch has no read-only tensors. Use copy=True, or Reader(writable=True) if the writer " \
+    "allows it.\n\n"
 #define OWN_MEMORY \
-    "It is the slot's own memory, and nothing keeps a program from writing to it: that kills its CUDA context if the\n" \
+    "It is the slot's own memory, and nothing keeps a program from writing to it: that kills its CUDA context if " \
+    "the\n" \
     "frame is read-only, see torch()."
 #define COPY_WAITS \
     "The CPU waits at most 10 s for a copy from a GPU: Timeout if work queued before it has not finished by then."
 #define TAKEN_BY(framework) \
-    " On a GPU it is for work on " framework "'s current stream:\nthe frame ends behind that work. Name further streams by used_on()."
+    " On a GPU it is for work on " framework \
+    "'s current stream:\nthe frame ends behind that work. Name further streams by used_on()."
 
-/* The stream on which a frame will be used: `given` to a call, else the thread's current Sluice stream of that device, else NULL
- * in *out, as always on "host". `device` NULL: any. -1 with an exception. */
+/* The stream on which a frame will be used: `given` to a call, else the thread's current Sluice stream of that device,
+ * else NULL in *out, as always on "host". `device` NULL: any. -1 with an exception. */
 int export_stream(struct state *state, const char *device, PyObject *given, struct stream **out);
 
-/* Work on this native stream (1: the default one) will use the frame. The stream waits if the frame is not ready, or if work on
- * another stream may still write it. -1 with an exception. */
+/* Work on this native stream (1: the default one) will use the frame. The stream waits if the frame is not ready, or if
+ * work on another stream may still write it. -1 with an exception. */
 int export_on(struct state *state, struct lease *lease, uintptr_t native);
 
 /* The same for a framework's current stream. */
 int export_to(struct state *state, struct lease *lease, enum framework framework);
 
-/* The same for a consumer that passes no stream: the one that the program named, else the current ones of the frameworks that
- * the process uses; an exception if there is none. */
+/* The same for a consumer that passes no stream: the one that the program named, else the current ones of the
+ * frameworks that the process uses; an exception if there is none. */
 int export_unnamed(struct state *state, struct lease *lease);
 
 /* frame.used_on() of one stream */
@@ -43,11 +47,12 @@ PyObject *export_as(struct state *state, struct lease *lease, const struct sluic
 
 /* frame.torch() and the like. */
 PyObject *export_array(struct array *array, enum framework framework, bool copy);
-PyObject *export_first(struct state *state, struct lease *lease, const struct sluice_array *a, enum framework framework, bool copy);
+PyObject *export_first(struct state *state, struct lease *lease, const struct sluice_array *a, enum framework framework,
+                       bool copy);
 
-/* Makes and drops a tensor as the next frame's will be, while a reader waits for it: then code and data are in the CPU's caches,
- * from which the program's own work has evicted them. Does nothing unless the reader's last frame on a GPU became a tensor of
- * PyTorch. Raises nothing. */
+/* Makes and drops a tensor as the next frame's will be, while a reader waits for it: then code and data are in the
+ * CPU's caches, from which the program's own work has evicted them. Does nothing unless the reader's last frame on a
+ * GPU became a tensor of PyTorch. Raises nothing. */
 void export_warm_up(struct state *state, struct channel *channel);
 
 /* The CUDA array interface, version 3. */

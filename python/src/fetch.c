@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies from a GPU into pinned memory. They have a stream of their own: a frame that is ready needs no order, so the copy runs
- * beside the work queued on the frame.
+ * Copies from a GPU into pinned memory. They have a stream of their own: a frame that is ready needs no order, so the
+ * copy runs beside the work queued on the frame.
  */
 #include "fetch.h"
 
 #include <string.h>
 
 #include "frame.h"
-#include "stream_choice.h"
-#include "stream_cache.h"
 #include "pinned.h"
+#include "stream_cache.h"
+#include "stream_choice.h"
 
 #define PATIENCE (10 * SLUICE_S)
 #define SOON     (20 * INT64_C(1000))  /* ns that a small copy may block an event loop: */
@@ -24,8 +24,7 @@ struct copy {
     uint64_t bytes;         /* of pinned memory */
     struct pinned *pinned;
     struct sluice_ticket ticket;
-    PyObject
-        *make[5]; /* what numpy.ndarray() is called with: shape, dtype, buffer, offset, strides */
+    PyObject *make[5]; /* what numpy.ndarray() is called with: shape, dtype, buffer, offset, strides */
 };
 
 enum { SHAPE, DTYPE, BUFFER, OFFSET, STRIDES };
@@ -43,8 +42,7 @@ static void clear(struct copy *copy)
 /* ---- what goes where ---- */
 
 /* A plane is fetched with its whole image, at the same offset as in the slot. */
-static int plan_plane(struct copy *copy, const struct array *plane,
-                      const struct sluice_array *whole)
+static int plan_plane(struct copy *copy, const struct array *plane, const struct sluice_array *whole)
 {
     uint64_t offset = plane->a.offset - whole->offset;
 
@@ -130,8 +128,8 @@ static int queue(struct state *state, struct copy *copy, const struct sluice_arr
     }
     Py_BEGIN_ALLOW_THREADS r = copy_behind(copy->lease, a, stream);
     if (r == 0)
-        r = sluice_reader_fetch(channel->reader, &copy->lease->frame, &copy->to, 1,
-                                stream_handle(stream), &copy->ticket);
+        r = sluice_reader_fetch(channel->reader, &copy->lease->frame, &copy->to, 1, stream_handle(stream),
+                                &copy->ticket);
     Py_END_ALLOW_THREADS stream_drop(stream);
     return r == 0 ? 0 : raise_copy(state, r);
 }
@@ -269,8 +267,8 @@ static PyObject *fetch_begin(struct array *array)
         Py_DECREF((PyObject *)fetch);
         return NULL;
     }
-    fetch->done = !copy->bytes || (fetch->queued && copy->bytes <= SMALL &&
-                                   sluice_ticket_wait(copy->ticket, SOON) == 0);
+    fetch->done =
+        !copy->bytes || (fetch->queued && copy->bytes <= SMALL && sluice_ticket_wait(copy->ticket, SOON) == 0);
     if (fetch->done && settle(fetch) < 0) {
         Py_DECREF((PyObject *)fetch);
         return NULL;
@@ -285,8 +283,7 @@ static PyObject *fetch_wait(PyObject *self, PyObject *Py_UNUSED(none))
     struct copy *copy = &fetch->copy;
 
     if (!fetch->done && !fetch->queued &&
-        (pinned_take(fetch->state, copy->device, copy->bytes, true, &copy->pinned) < 0 ||
-         start(fetch) < 0))
+        (pinned_take(fetch->state, copy->device, copy->bytes, true, &copy->pinned) < 0 || start(fetch) < 0))
         return NULL;
     if (!fetch->done && (wait(fetch->state, copy) < 0 || settle(fetch) < 0))
         return NULL;
@@ -338,8 +335,7 @@ PyObject *frame_fetch(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     PyObject *array = NULL, *copy, *made = NULL;
     struct lease *lease = NULL;
 
-    if (module && parse_fast("fetch", names, 1, args, count, keywords, values) == 0 &&
-        (lease = frame_lease(frame)))
+    if (module && parse_fast("fetch", names, 1, args, count, keywords, values) == 0 && (lease = frame_lease(frame)))
         array = array_of_frame(frame->state, lease, values[0]);
     if (array && !lease->device) {
         made = PyObject_CallMethod(module, "fetch_host", "O", array);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats between Python and the library. sluice/_formats.py converts what programs write to a sequence of tuples, and back:
- * (name, dtype, shape) for a tensor; (name, pixel format, width, height, (primaries, transfer, matrix, range), row order, alpha),
- * and on the way back dtype and shape, for an image.
+ * Formats between Python and the library. sluice/_formats.py converts what programs write to a sequence of tuples, and
+ * back: (name, dtype, shape) for a tensor; (name, pixel format, width, height, (primaries, transfer, matrix, range),
+ * row order, alpha), and on the way back dtype and shape, for an image.
  */
 #include "source.h"
 
@@ -24,8 +24,8 @@ static int add_tensor(struct state *state, PyObject *entry, struct sluice_format
     }
     r = sluice_dtype_parse(text, &dtype);
     if (r == 0)
-        r = sluice_format_add_tensor(
-            format, name, dtype, ndim > SLUICE_MAX_DIMS ? SLUICE_MAX_DIMS + 1 : (int)ndim, sizes);
+        r = sluice_format_add_tensor(format, name, dtype, ndim > SLUICE_MAX_DIMS ? SLUICE_MAX_DIMS + 1 : (int)ndim,
+                                     sizes);
     if (r == 0)
         return 0;
     raise_result(state, r);
@@ -39,18 +39,16 @@ static int add_image(struct state *state, PyObject *entry, struct sluice_format 
     struct sluice_image image = { 0 };
     int r;
 
-    if (!PyArg_ParseTuple(entry, "ssO&O&(bbbb)bb", &name, &text, parse_u32, &width, parse_u32,
-                          &height, &image.colour.primaries, &image.colour.transfer,
-                          &image.colour.matrix, &image.colour.range, &image.row_order,
-                          &image.alpha))
+    if (!PyArg_ParseTuple(entry, "ssO&O&(bbbb)bb", &name, &text, parse_u32, &width, parse_u32, &height,
+                          &image.colour.primaries, &image.colour.transfer, &image.colour.matrix, &image.colour.range,
+                          &image.row_order, &image.alpha))
         return -1;
     uint32_t pixel_format = sluice_pixel_format_find(text);
     if (!pixel_format) {
         raise_as(state, ERROR_E_FORMAT, "array '%s': there is no pixel format '%s'", name, text);
         return -1;
     }
-    r = sluice_format_add_image(format, name, (enum sluice_pixel_format)pixel_format, width,
-                                height);
+    r = sluice_format_add_image(format, name, (enum sluice_pixel_format)pixel_format, width, height);
     if (r == 0) {
         struct sluice_image *added = &format->arrays[format->array_count - 1].image;
         added->colour = image.colour;
@@ -72,9 +70,7 @@ int format_parse(struct state *state, PyObject *entries, unsigned pitch_align, s
     out->pitch_align = pitch_align;
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *entry = PySequence_GetItem(entries, i);
-        int r = !entry                     ? -1
-                : PyTuple_Size(entry) == 3 ? add_tensor(state, entry, out)
-                                           : add_image(state, entry, out);
+        int r = !entry ? -1 : PyTuple_Size(entry) == 3 ? add_tensor(state, entry, out) : add_image(state, entry, out);
         Py_XDECREF(entry);
         if (r < 0)
             count = -1;
@@ -87,7 +83,8 @@ static PyObject *entry_of(const struct state *state, const struct sluice_array *
     const struct sluice_image *image = &array->image;
 
     if (!image->pixel_format)
-        return Py_BuildValue("(sNN)", array->name, dtype_text(state, array->dtype), sizes_tuple(array->shape, array->ndim));
+        return Py_BuildValue("(sNN)", array->name, dtype_text(state, array->dtype),
+                             sizes_tuple(array->shape, array->ndim));
     return Py_BuildValue("(ssII(BBBB)BBNN)", array->name, sluice_pixel_format_name(image->pixel_format), image->width,
                          image->height, image->colour.primaries, image->colour.transfer, image->colour.matrix,
                          image->colour.range, image->row_order, image->alpha, dtype_text(state, array->dtype),

@@ -48,8 +48,7 @@ static PyObject *repr(PyObject *self)
 {
     const struct frame *frame = (const struct frame *)self;
 
-    return PyUnicode_FromFormat("<sluice.Frame %llu in slot %u%s>",
-                                (unsigned long long)frame->header.sequence,
+    return PyUnicode_FromFormat("<sluice.Frame %llu in slot %u%s>", (unsigned long long)frame->header.sequence,
                                 (unsigned)frame->header.slot, frame->lease ? "" : ", released");
 }
 
@@ -57,28 +56,37 @@ static PyMethodDef methods[] = {
     FRAME_METHODS,
     { "fetch", METHOD(frame_fetch), METH_FASTCALL | METH_KEYWORDS,
       "fetch($self, name=None)\n--\n\n-> awaitable numpy.ndarray\n\n"
-      "A writable copy of an array, as copy(), while the event loop goes on: the copy is queued by this call. The frame may\n"
+      "A writable copy of an array, as copy(), while the event loop goes on: the copy is queued by this call. The "
+      "frame may\n"
       "be released meanwhile, and the task that waits may be cancelled.\n\n" COPY_WAITS },
     { "copy_to", METHOD(frame_copy_to), METH_FASTCALL | METH_KEYWORDS,
       "copy_to($self, target, name=None, *, stream=None)\n--\n\n"
-      "Copies an array, or several (a mapping of names to targets), into the program's own memory: of NumPy, PyTorch, CuPy,\n"
-      "or anything with a buffer, DLPack or an array interface, with any strides, also negative ones. In host memory the copy\n"
-      "is done on return. On a GPU it is queued on `stream`, the thread's Sluice stream, or the current stream of the target's\n"
-      "framework; it is always ordered with the latter. The frame ends behind it.\n\n"
-      COPY_WAITS "\nThe target may still be written to until it has finished.\n\n"
+      "Copies an array, or several (a mapping of names to targets), into the program's own memory: of NumPy, PyTorch, "
+      "CuPy,\n"
+      "or anything with a buffer, DLPack or an array interface, with any strides, also negative ones. In host memory "
+      "the copy\n"
+      "is done on return. On a GPU it is queued on `stream`, the thread's Sluice stream, or the current stream of the "
+      "target's\n"
+      "framework; it is always ordered with the latter. The frame ends behind it.\n\n" COPY_WAITS
+      "\nThe target may still be written to until it has finished.\n\n"
       "Raises CaptureError if such a stream captures a graph: nothing was queued." },
     { "release", METHOD(release), METH_NOARGS,
       "release($self)\n--\n\n"
-      "Ends the lease: at once, or, if arrays made from the frame live, with the last of them. The frame itself cannot be\n"
+      "Ends the lease: at once, or, if arrays made from the frame live, with the last of them. The frame itself cannot "
+      "be\n"
       "used any more. A second call does nothing.\n\n"
-      "Raises LostError if the writer took the frame back while it was read; the driver's error if the end cannot be queued\n"
+      "Raises LostError if the writer took the frame back while it was read; the driver's error if the end cannot be "
+      "queued\n"
       "behind the work on the frame's streams: then the frame ends once that work is done." },
     { "__enter__", METHOD(enter), METH_NOARGS, "__enter__($self)\n--\n\n" },
     { "__exit__", METHOD(leave), METH_FASTCALL, "__exit__($self, kind, error, traceback, /)\n--\n\n" },
     { NULL, NULL, 0, NULL },
 };
 
-#define MEMBER(name, type, text) { #name, type, offsetof(struct frame, header.name), READONLY, text }
+#define MEMBER(name, type, text) \
+    { \
+#name, type, offsetof(struct frame, header.name), READONLY, text \
+    }
 static PyMemberDef members[] = {
     MEMBER(sequence, T_ULONGLONG, "1, 2, 3... in the order of commits"),
     MEMBER(session, T_ULONGLONG, "one life of a writer; random, never 0"),
@@ -107,10 +115,11 @@ static PyType_Slot slots[] = {
     SLOT(Py_tp_methods, methods),
     { Py_tp_members, members },
     SLOT(Py_tp_getset, fields),
-    { Py_tp_doc, (void *)"A frame that a reader holds, in place. Its arrays: frame[\"depth\"], frame[0], or, for the first one,\n"
-                         "the frame itself: numpy(), the buffer protocol, DLPack.\n\n"
-                         "The lease ends when the frame is released, by release(), `with` or its end, but not while an\n"
-                         "array made from it lives." },
+    { Py_tp_doc,
+      (void *)"A frame that a reader holds, in place. Its arrays: frame[\"depth\"], frame[0], or, for the first one,\n"
+              "the frame itself: numpy(), the buffer protocol, DLPack.\n\n"
+              "The lease ends when the frame is released, by release(), `with` or its end, but not while an\n"
+              "array made from it lives." },
     { 0, NULL },
 };
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frame.h"
 #include "export.h"
+#include "frame.h"
 #include "view.h"
 
 PyObject *frame_new(struct state *state, PyTypeObject *type, struct lease *lease)
@@ -44,8 +44,7 @@ void frame_dealloc(PyObject *self)
 
 static struct lease *said_to_have_ended(const struct frame *frame)
 {
-    raise_as(frame->state, ERROR_E_STALE, "frame %llu has ended: it was %s",
-             (unsigned long long)frame->header.sequence,
+    raise_as(frame->state, ERROR_E_STALE, "frame %llu has ended: it was %s", (unsigned long long)frame->header.sequence,
              Py_TYPE((PyObject *)frame) == frame->state->frame ? "released" : "committed or cancelled");
     return NULL;
 }
@@ -139,8 +138,8 @@ static PyObject *get_array(PyObject *self, PyObject *which)
 }
 
 /* Looks up an array by the argument `name`, and converts it. */
-static PyObject *through_array(const char *function, PyObject *self, PyObject *const *args,
-                               Py_ssize_t count, PyObject *keywords, PyObject *(*make)(PyObject *))
+static PyObject *through_array(const char *function, PyObject *self, PyObject *const *args, Py_ssize_t count,
+                               PyObject *keywords, PyObject *(*make)(PyObject *))
 {
     static const char *const names[] = { "name", NULL };
     PyObject *values[1];
@@ -196,8 +195,7 @@ static PyObject *host_view(struct frame *frame, struct lease *lease, PyObject *n
     return view;
 }
 
-static PyObject *gpu_view(struct frame *frame, struct lease *lease, PyObject *name,
-                          enum framework framework)
+static PyObject *gpu_view(struct frame *frame, struct lease *lease, PyObject *name, enum framework framework)
 {
     struct slot_views *kept, *other;
     struct sluice_array a;
@@ -253,8 +251,7 @@ PyObject *frame_view(PyObject *self, PyObject *const *args, Py_ssize_t count, Py
         !(lease = frame_lease(frame)))
         return NULL;
     if (parse_kind(values[1], lease->device != NULL, &framework) == 0)
-        view = lease->device ? gpu_view(frame, lease, values[0], framework)
-                             : host_view(frame, lease, values[0]);
+        view = lease->device ? gpu_view(frame, lease, values[0], framework) : host_view(frame, lease, values[0]);
     (void)lease_drop(lease);
     return view;
 }
@@ -265,24 +262,23 @@ PyObject *frame_copy(PyObject *self, PyObject *const *args, Py_ssize_t count, Py
 }
 
 /* A tensor of PyTorch is made without an Array in between. */
-static PyObject *make_form(struct frame *frame, struct lease *lease, PyObject *name,
-                           enum framework framework, bool copy)
+static PyObject *make_form(struct frame *frame, struct lease *lease, PyObject *name, enum framework framework,
+                           bool copy)
 {
     struct sluice_array a;
     PyObject *array, *made;
 
     if (lease->device && framework == FRAMEWORK_TORCH)
-        return array_find(frame->state, lease, name, &a) == 0
-                   ? export_first(frame->state, lease, &a, framework, copy)
-                   : NULL;
+        return array_find(frame->state, lease, name, &a) == 0 ? export_first(frame->state, lease, &a, framework, copy)
+                                                              : NULL;
     array = array_of_frame(frame->state, lease, name);
     made = array ? export_array((struct array *)array, framework, copy) : NULL;
     Py_XDECREF(array);
     return made;
 }
 
-static PyObject *frame_form(const char *function, enum framework framework, PyObject *self,
-                            PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+static PyObject *frame_form(const char *function, enum framework framework, PyObject *self, PyObject *const *args,
+                            Py_ssize_t count, PyObject *keywords)
 {
     static const char *const with_copy[] = { "name", "copy", NULL };
     static const char *const without[] = { "name", NULL };
@@ -292,8 +288,8 @@ static PyObject *frame_form(const char *function, enum framework framework, PyOb
     int copy = 0;
     bool jax = framework == FRAMEWORK_JAX;
 
-    if (((count || keywords) && parse_fast(function, jax ? without : with_copy, jax ? 1 : 2, args,
-                                           count, keywords, values) < 0) ||
+    if (((count || keywords) &&
+         parse_fast(function, jax ? without : with_copy, jax ? 1 : 2, args, count, keywords, values) < 0) ||
         (values[1] && (copy = PyObject_IsTrue(values[1])) < 0) || !(lease = frame_lease(frame)))
         return NULL;
     made = make_form(frame, lease, values[0], framework, copy);
@@ -394,8 +390,7 @@ PyObject *frame_keys(PyObject *self, PyObject *Py_UNUSED(none))
     for (uint32_t i = 0; names && i < lease->frame.array_count; i++) {
         struct sluice_array a;
         int r = sluice_frame_array_at(&lease->frame, i, &a);
-        PyObject *name =
-            r == 0 ? PyUnicode_FromString(a.name) : raise_result(((struct frame *)self)->state, r);
+        PyObject *name = r == 0 ? PyUnicode_FromString(a.name) : raise_result(((struct frame *)self)->state, r);
         if (!name || PyTuple_SetItem(names, i, name) < 0)
             Py_CLEAR(names);
     }
@@ -423,13 +418,9 @@ int frame_contains(PyObject *self, PyObject *name)
 
 PyObject *frame_field(PyObject *self, void *field)
 {
-    static const char *const names[] = { "shape",
-                                         "dtype",
-                                         "nbytes",
-                                         "pixel_format",
-                                         "planes",
-                                         "__array_interface__",
-                                         "__cuda_array_interface__" };
+    static const char *const names[] = {
+        "shape", "dtype", "nbytes", "pixel_format", "planes", "__array_interface__", "__cuda_array_interface__"
+    };
     PyObject *array = get_array(self, NULL);
     PyObject *value = array ? PyObject_GetAttrString(array, names[(intptr_t)field]) : NULL;
 
@@ -443,8 +434,7 @@ PyObject *frame_meta(PyObject *self, void *Py_UNUSED(closure))
     PyObject *meta = NULL;
 
     if (lease)
-        meta = PyBytes_FromStringAndSize(lease->frame.meta_size ? lease->frame.meta : "",
-                                         lease->frame.meta_size);
+        meta = PyBytes_FromStringAndSize(lease->frame.meta_size ? lease->frame.meta : "", lease->frame.meta_size);
     (void)lease_drop(lease);
     return meta;
 }

@@ -71,7 +71,8 @@ static bool is_known(struct state *state, PyTypeObject *type, struct known_type 
     return false;
 }
 
-/* Entries are filled in before they are counted, and stay. When all are in use, further types are classified each time. */
+/* Entries are filled in before they are counted, and stay. When all are in use, further types are classified each time.
+ */
 static struct known_type remember(struct state *state, PyTypeObject *type)
 {
     struct known_type known;
@@ -103,8 +104,7 @@ const struct dl_exchange *framework_exchange(struct state *state, PyTypeObject *
     return remember(state, type).exchange;
 }
 
-const struct dl_exchange *framework_exchange_of(struct state *state, PyObject *object,
-                                                enum framework *framework)
+const struct dl_exchange *framework_exchange_of(struct state *state, PyObject *object, enum framework *framework)
 {
     struct known_type known = remember(state, Py_TYPE(object));
 
@@ -172,8 +172,7 @@ static int torch_stream(struct state *state, int ordinal, uintptr_t *native)
 {
     int up = torch_is_up(state);
     PyObject *tensor = up > 0 ? kept_loaded(&state->torch_tensor, "torch", "Tensor") : NULL, *ask;
-    const struct dl_exchange *table =
-        tensor ? framework_exchange(state, (PyTypeObject *)tensor) : NULL;
+    const struct dl_exchange *table = tensor ? framework_exchange(state, (PyTypeObject *)tensor) : NULL;
 
     if (up <= 0)
         return up;
@@ -230,8 +229,7 @@ int framework_stream(struct state *state, enum framework framework, int ordinal,
     return r;
 }
 
-int framework_current(struct state *state, enum framework framework, const char *device,
-                      struct stream **out)
+int framework_current(struct state *state, enum framework framework, const char *device, struct stream **out)
 {
     int ordinal = device_ordinal(device), r;
     PyObject *owner = NULL;
@@ -243,8 +241,7 @@ int framework_current(struct state *state, enum framework framework, const char 
     else
         r = framework_stream(state, framework, ordinal, &native);
     if (r > 0) /* PyTorch may work on a stream of CuPy's */
-        *out = owner ? stream_view(state, native, device, owner)
-                     : stream_of_native(state, native, device);
+        *out = owner ? stream_view(state, native, device, owner) : stream_of_native(state, native, device);
     Py_XDECREF(owner);
     return r <= 0 ? r : *out ? 0 : -1;
 }

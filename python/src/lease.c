@@ -78,8 +78,8 @@ void channel_drop(struct channel *channel)
     Py_END_ALLOW_THREADS
 }
 
-/* Runs it on a thread of its own, since the caller may have the GIL and must not wait. False at the end of the interpreter, when
- * the process may end before the thread begins: then the caller runs it. */
+/* Runs it on a thread of its own, since the caller may have the GIL and must not wait. False at the end of the
+ * interpreter, when the process may end before the thread begins: then the caller runs it. */
 static bool run_detached(void *(*what)(void *), void *argument)
 {
     pthread_attr_t apart;
@@ -175,8 +175,8 @@ static void *release_detached(void *lease)
     return NULL;
 }
 
-/* Of a reader's lease whose end could not be queued and will not be tried again. A thread that waits may itself be the one that
- * has to end a capture, so it waits only if at most one stream captures. */
+/* Of a reader's lease whose end could not be queued and will not be tried again. A thread that waits may itself be the
+ * one that has to end a capture, so it waits only if at most one stream captures. */
 static void release_final(struct lease *lease, bool waits)
 {
     if (waits && lease_captures(lease) <= 1) {
@@ -193,8 +193,8 @@ static bool is_left(const struct lease *lease, int r)
     return r != 0 && r != SLUICE_E_FORKED && lease->device && lease_is_open(lease);
 }
 
-/* Ends a lease without references. False if it must be tried again: a capture is in the way, or a writer's end failed. `waits`: the
- * caller has no GIL and may wait. */
+/* Ends a lease without references. False if it must be tried again: a capture is in the way, or a writer's end failed.
+ * `waits`: the caller has no GIL and may wait. */
 static bool finish(struct channel *channel, struct lease *lease, bool last, bool waits)
 {
     int r = channel->reader ? lease_release(lease) : lease_cancel(lease);
@@ -234,8 +234,7 @@ static void finish_left(struct channel *channel, bool waits)
 
 static bool has_left(struct channel *channel)
 {
-    return atomic_load(&channel->left) ||
-           (atomic_load(&channel->closed) && atomic_load(&channel->held));
+    return atomic_load(&channel->left) || (atomic_load(&channel->closed) && atomic_load(&channel->held));
 }
 
 static void leave_channel(struct channel *channel, bool waits)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lifetimes, without Python objects: a channel (the library's reader or writer) lives until its Python object and its last lease
- * are gone, a lease until its frame and the last array of it are. Counts are atomic: any thread may drop one at any time. The
- * end of a channel may wait for its GPU, without the GIL.
+ * Lifetimes, without Python objects: a channel (the library's reader or writer) lives until its Python object and its
+ * last lease are gone, a lease until its frame and the last array of it are. Counts are atomic: any thread may drop one
+ * at any time. The end of a channel may wait for its GPU, without the GIL.
  *
- * On a GPU a lease has a set of streams whose work may still use the frame. It ends after the work of all of them (lease_end.c).
+ * On a GPU a lease has a set of streams whose work may still use the frame. It ends after the work of all of them
+ * (lease_end.c).
  */
 #ifndef SLUICE_PYTHON_LEASE_H
 #define SLUICE_PYTHON_LEASE_H
@@ -33,25 +34,26 @@ struct helpers {
 
 struct channel {
     _Atomic uint32_t references;
-    _Atomic bool closed;     /* by its Python object */
-    _Atomic uint32_t queue;  /* threads that wait for `lock` */
-    sem_t lock;              /* for calls that the library allows to one thread at a time; Python's own lock reads a clock each time */
+    _Atomic bool closed;    /* by its Python object */
+    _Atomic uint32_t queue; /* threads that wait for `lock` */
+    sem_t
+        lock; /* for calls that the library allows to one thread at a time; Python's own lock reads a clock each time */
     long process;
     sluice_reader *reader; /* one of the two */
     sluice_writer *writer;
-    const struct opened *device;   /* where frames are used; NULL: host, or not known yet */
-    uint64_t session;              /* of a reader, in which `device` was found; 0: not yet */
-    bool writable;                 /* its frames may be written */
-    bool foreign;                  /* of cuda-link's protocol */
-    bool slow;                     /* acquire or commit waits for the GPU: see Reader(cipd=...) */
-    bool unsettled;                /* the next acquire may open a session, which takes time */
-    _Atomic(struct lease *) spare; /* memory for the next lease, or NULL */
-    _Atomic(struct lease *) left;  /* leases that were dropped while another thread had the lock */
-    _Atomic(struct lease *) held;  /* leases whose end waits for a capture; under the lock */
+    const struct opened *device;       /* where frames are used; NULL: host, or not known yet */
+    uint64_t session;                  /* of a reader, in which `device` was found; 0: not yet */
+    bool writable;                     /* its frames may be written */
+    bool foreign;                      /* of cuda-link's protocol */
+    bool slow;                         /* acquire or commit waits for the GPU: see Reader(cipd=...) */
+    bool unsettled;                    /* the next acquire may open a session, which takes time */
+    _Atomic(struct lease *) spare;     /* memory for the next lease, or NULL */
+    _Atomic(struct lease *) left;      /* leases that were dropped while another thread had the lock */
+    _Atomic(struct lease *) held;      /* leases whose end waits for a capture; under the lock */
     _Atomic(struct helpers *) helpers; /* kept until its end */
-    _Atomic(void *) as_tensor; /* address of the reader's last frame that became a PyTorch tensor, or NULL */
+    _Atomic(void *) as_tensor;         /* address of the reader's last frame that became a PyTorch tensor, or NULL */
     _Atomic int64_t typical_wait;      /* ns of a reader's last waits */
-    _Atomic(struct views *) views; /* cached views of its slots (view.c) */
+    _Atomic(struct views *) views;     /* cached views of its slots (view.c) */
     char name[SLUICE_MAX_NAME + 16];
 };
 
@@ -60,11 +62,10 @@ struct channel {
 struct lease {
     _Atomic uint32_t references;
     _Atomic uint32_t memory_references; /* of this struct: one for all `references`, one for each weak one */
-    _Atomic bool ended; /* writer: committed or cancelled; its arrays are stale */
+    _Atomic bool ended;                 /* writer: committed or cancelled; its arrays are stale */
     struct channel *channel;
-    struct lease *next; /* in channel->left */
-    sluice_pin
-        *pin; /* writer: keeps the memory of stale arrays mapped; NULL until there is an array */
+    struct lease *next;          /* in channel->left */
+    sluice_pin *pin;             /* writer: keeps the memory of stale arrays mapped; NULL until there is an array */
     const struct opened *device; /* NULL: host */
     bool named;                  /* the first of `used` is the stream that the program passed */
     _Atomic bool busy;           /* spinlock of what follows */
@@ -109,15 +110,15 @@ static inline struct lease *lease_keep(struct lease *lease)
     return lease;
 }
 
-/* The last reference ends it: releases a reader's frame, cancels a writer's that is still begun. Returns the result of that, 0 if
- * it is not the last. With the GIL, as channel_drop. */
+/* The last reference ends it: releases a reader's frame, cancels a writer's that is still begun. Returns the result of
+ * that, 0 if it is not the last. With the GIL, as channel_drop. */
 int lease_drop(struct lease *lease);
 
 /* The same for a caller that may or may not have the GIL. */
 void lease_drop_without_gil(struct lease *lease);
 
-/* A weak reference, for a released frame whose arrays may still be used on further streams. Called with a reference; false if that
- * is the last one. */
+/* A weak reference, for a released frame whose arrays may still be used on further streams. Called with a reference;
+ * false if that is the last one. */
 bool lease_weak_ref(struct lease *lease);
 void lease_weak_drop(struct lease *lease);
 
@@ -143,7 +144,8 @@ static inline PyObject *lease_dlpack_device(const struct opened *device)
 
 /* ---- lease_end.c: streams ---- */
 
-/* The lease ends after the work on `stream`, too. Takes the reference over, also if it fails: -1 with an exception. Any thread. */
+/* The lease ends after the work on `stream`, too. Takes the reference over, also if it fails: -1 with an exception. Any
+ * thread. */
 int lease_use(struct lease *lease, struct stream *stream);
 
 /* The same for the stream that the program passed when it acquired or began the frame. */
@@ -155,20 +157,21 @@ bool lease_uses(struct lease *lease, uintptr_t native);
 /* How many streams of its set capture a graph? */
 uint32_t lease_captures(struct lease *lease);
 
-/* Makes `stream` wait for the work so far of all streams of the set. Returns a result; SLUICE_E_CAPTURING: nothing was queued. */
+/* Makes `stream` wait for the work so far of all streams of the set. Returns a result; SLUICE_E_CAPTURING: nothing was
+ * queued. */
 int lease_wait_for(struct lease *lease, const struct stream *stream);
 
 /* Gives a native stream that is ordered behind the work so far of all streams of the set. Returns a result. */
 int lease_join(struct lease *lease, uintptr_t *native);
 
-/* The library's calls, behind the work of the set: 0; SLUICE_E_CAPTURING, with nothing queued, while a capture is in the way; or
- * another failure. No GIL needed; commit and cancel need the channel entered. */
+/* The library's calls, behind the work of the set: 0; SLUICE_E_CAPTURING, with nothing queued, while a capture is in
+ * the way; or another failure. No GIL needed; commit and cancel need the channel entered. */
 int lease_commit(struct lease *lease);
 int lease_cancel(struct lease *lease);
 int lease_release(struct lease *lease);
 
-/* Releases at the end of a channel, or after a failure, without the GIL: the CPU waits for the streams that do not capture, and the
- * release is queued on one that does. `patient`: waits until at most one captures. */
+/* Releases at the end of a channel, or after a failure, without the GIL: the CPU waits for the streams that do not
+ * capture, and the release is queued on one that does. `patient`: waits until at most one captures. */
 int lease_release_final(struct lease *lease, bool patient);
 
 /* A reference to the first stream of the set, which is not empty (stream_choice.c). */

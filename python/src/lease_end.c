@@ -2,9 +2,9 @@
  *
  * The streams that use a frame, and its end behind the work of all of them.
  *
- * One stream: the end is queued on it. Several: a stream of ours waits for each, and the end is queued on that. No event waits
- * for the legacy default stream, which takes none during a capture elsewhere: a blocking stream of ours is ordered behind its
- * work without a call.
+ * One stream: the end is queued on it. Several: a stream of ours waits for each, and the end is queued on that. No
+ * event waits for the legacy default stream, which takes none during a capture elsewhere: a blocking stream of ours is
+ * ordered behind its work without a call.
  */
 #include "lease.h"
 
@@ -88,7 +88,8 @@ void lease_drop_streams(struct lease *lease)
     lease->used = lease->few;
 }
 
-/* The streams of the set now, with a reference to each; in `few` if they fit. NULL without memory, or if there are none. */
+/* The streams of the set now, with a reference to each; in `few` if they fit. NULL without memory, or if there are
+ * none. */
 static struct stream **list(struct lease *lease, struct stream *few[LEASE_STREAMS], uint32_t *count)
 {
     struct stream **all = few;
@@ -259,8 +260,8 @@ static int wait_for(struct lease *lease, struct sluice_stream stream, const stru
     return r;
 }
 
-/* Counts the streams, other than `stream`, that are capturing a graph. The default stream is left out: our blocking stream stands
- * in for it. */
+/* Counts the streams, other than `stream`, that are capturing a graph. The default stream is left out: our blocking
+ * stream stands in for it. */
 static uint32_t count_captures(struct stream **all, uint32_t count, const struct stream *stream)
 {
     uint32_t captures = 0;
@@ -297,8 +298,8 @@ int lease_wait_for(struct lease *lease, const struct stream *stream)
     return r;
 }
 
-/* May other libraries wait for it by its native value? Not for another thread's default stream, nor for one that a reset has
- * ended. */
+/* May other libraries wait for it by its native value? Not for another thread's default stream, nor for one that a
+ * reset has ended. */
 static bool is_valid_native(const struct stream *stream)
 {
     return stream_is_usable_here(stream) && !stream_was_reset(stream);
@@ -434,8 +435,8 @@ static struct stream *finish_others(struct lease *lease, uint32_t *captured)
     return captures;
 }
 
-/* The library defers a release on a capturing stream until the capture has ended. It takes one stream for each release, so with
- * `patient` this waits until at most one captures. */
+/* The library defers a release on a capturing stream until the capture has ended. It takes one stream for each release,
+ * so with `patient` this waits until at most one captures. */
 static int release_when_done(struct lease *lease, bool patient)
 {
     struct timespec nap = { .tv_nsec = CAPTURE_POLL_NS };
@@ -464,8 +465,9 @@ int lease_release_final(struct lease *lease, bool patient)
 
 PyObject *raise_capturing(const struct state *state, const struct lease *lease, const char *what)
 {
-    return raise_as(state, ERROR_E_CAPTURING,
-                    "channel '%s': a stream that works on this frame is capturing a graph, so %s: nothing was queued, and the "
-                    "frame stays begun; commit or cancel it after the capture",
-                    lease->channel->name, what);
+    return raise_as(
+        state, ERROR_E_CAPTURING,
+        "channel '%s': a stream that works on this frame is capturing a graph, so %s: nothing was queued, and the "
+        "frame stays begun; commit or cancel it after the capture",
+        lease->channel->name, what);
 }

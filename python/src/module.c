@@ -86,8 +86,8 @@ static PyObject *channels(PyObject *module, PyObject *args)
     return made;
 }
 
-/* _own_methods(class): gives a class in Python the methods of its base as its own. Interpreters specialize calls of methods only if
- * the object is exactly of the class that has them. Returns the class. */
+/* _own_methods(class): gives a class in Python the methods of its base as its own. Interpreters specialize calls of
+ * methods only if the object is exactly of the class that has them. Returns the class. */
 static PyObject *own_methods(PyObject *Py_UNUSED(module), PyObject *class)
 {
     PyTypeObject *base = PyType_GetSlot((PyTypeObject *)class, Py_tp_base);
@@ -169,7 +169,8 @@ static int execute(PyObject *module)
     return PyModule_AddStringConstant(module, "__version__", sluice_version());
 }
 
-/* What the state refers to besides; the others are in STATE_TYPES and STATE_OBJECTS. (owners is not an object; it has streams_clear.) */
+/* What the state refers to besides; the others are in STATE_TYPES and STATE_OBJECTS. (owners is not an object; it has
+ * streams_clear.) */
 #define EACH_OBJECT(ONE) \
     do { \
         ONE(state->stream); \
@@ -239,8 +240,7 @@ PyMODINIT_FUNC PyInit__sluice(void);
 PyMODINIT_FUNC PyInit__sluice(void)
 {
     if (Py_Version >= 0x030c0000)
-        slots[1] = (PyModuleDef_Slot){ SLOT_MULTIPLE_INTERPRETERS,
-                                       (void *)2 }; /* a GIL of its own is fine */
+        slots[1] = (PyModuleDef_Slot){ SLOT_MULTIPLE_INTERPRETERS, (void *)2 }; /* a GIL of its own is fine */
     if (Py_Version >= 0x030d0000)
         slots[2] = (PyModuleDef_Slot){ SLOT_GIL, (void *)1 }; /* and so is none */
     return PyModuleDef_Init(&definition);

@@ -159,8 +159,7 @@ static struct pinned *make_new(struct state *state, const char *device, uint64_t
     return NULL;
 }
 
-int pinned_take(struct state *state, const char *device, uint64_t size, bool make,
-                struct pinned **out)
+int pinned_take(struct state *state, const char *device, uint64_t size, bool make, struct pinned **out)
 {
     size = rounded(size);
     *out = NULL;

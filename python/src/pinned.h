@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pinned memory, into which GPUs copy at full speed. Its allocation takes as long as many copies, so freed buffers are kept, up
- * to a bound, and used again. The process has one pool, which all interpreters share.
+ * Pinned memory, into which GPUs copy at full speed. Its allocation takes as long as many copies, so freed buffers are
+ * kept, up to a bound, and used again. The process has one pool, which all interpreters share.
  */
 #ifndef SLUICE_PYTHON_PINNED_H
 #define SLUICE_PYTHON_PINNED_H
@@ -16,15 +16,14 @@ struct pinned {
 };
 
 /* A buffer for copies from `device`. Without `make`, *out is NULL if the pool has none. -1 with an exception. */
-int pinned_take(struct state *state, const char *device, uint64_t size, bool make,
-                struct pinned **out);
+int pinned_take(struct state *state, const char *device, uint64_t size, bool make, struct pinned **out);
 
-/* Returns it to the pool; no copy may write to it any more. Any thread, without the GIL: if the pool is full, the driver frees
- * the least recently used buffer, and waits. NULL does nothing. */
+/* Returns it to the pool; no copy may write to it any more. Any thread, without the GIL: if the pool is full, the
+ * driver frees the least recently used buffer, and waits. NULL does nothing. */
 void pinned_give(struct pinned *pinned);
 
-/* An object with the buffer protocol, of the first `size` bytes, that returns it to the pool at its end. Takes it over, also if
- * it fails. */
+/* An object with the buffer protocol, of the first `size` bytes, that returns it to the pool at its end. Takes it over,
+ * also if it fails. */
 PyObject *pinned_object(struct state *state, struct pinned *pinned, uint64_t size);
 
 /* The number of buffers in the pool, and their bytes. */

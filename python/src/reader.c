@@ -19,9 +19,8 @@ static PyObject *next(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     int64_t timeout_ns = SLUICE_FOREVER;
     int r;
 
-    if ((count || keywords) &&
-        (parse_fast("next", names, 1, args, count, keywords, values) < 0 ||
-         parse_seconds(values[0], "timeout", SLUICE_FOREVER, &timeout_ns) < 0))
+    if ((count || keywords) && (parse_fast("next", names, 1, args, count, keywords, values) < 0 ||
+                                parse_seconds(values[0], "timeout", SLUICE_FOREVER, &timeout_ns) < 0))
         return NULL;
     return reader_next_frame(reader, timeout_ns, values[1], false, &r);
 }
@@ -110,16 +109,15 @@ static PyObject *iter_next(PyObject *self)
     return keep_last(reader, frame);
 }
 
-/* _poll(iterates, stream), for sluice._asyncio: a frame, or None if there is none now. An iterator's call ends the frame of
- * its step before. */
+/* _poll(iterates, stream), for sluice._asyncio: a frame, or None if there is none now. An iterator's call ends the
+ * frame of its step before. */
 static PyObject *poll(PyObject *self, PyObject *args)
 {
     struct reader *reader = (struct reader *)self;
     PyObject *stream;
     int keeps, r;
 
-    if (!PyArg_ParseTuple(args, "pO", &keeps, &stream) ||
-        (keeps && reader_release_last(reader) < 0))
+    if (!PyArg_ParseTuple(args, "pO", &keeps, &stream) || (keeps && reader_release_last(reader) < 0))
         return NULL;
     PyObject *frame = reader_next_frame(reader, 0, stream == Py_None ? NULL : stream, true, &r);
     if (frame)
@@ -162,8 +160,8 @@ static void drop_keeper(PyObject *capsule)
     channel_drop(channel);
 }
 
-/* _descriptor(), for sluice._asyncio: the descriptor, and an object that keeps it open. A loop that waits for a closed descriptor is
- * never woken, even if another reader gets the same number. close() makes it readable. */
+/* _descriptor(), for sluice._asyncio: the descriptor, and an object that keeps it open. A loop that waits for a closed
+ * descriptor is never woken, even if another reader gets the same number. close() makes it readable. */
 static PyObject *descriptor(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct reader *reader = (struct reader *)self;
@@ -326,20 +324,27 @@ static PyObject *retry(PyObject *self, PyObject *Py_UNUSED(none))
 static PyMethodDef methods[] = {
     { "next", METHOD(next), METH_FASTCALL | METH_KEYWORDS,
       "next($self, timeout=None, *, stream=None)\n--\n\n-> Frame\n\n"
-      "The next frame: the newest one not yet taken, or the next in order. `timeout` in seconds; None waits for ever, also\n"
-      "while the channel has no writer. `stream`: on a GPU, the one that will use the frame, of Sluice or another library; if\n"
-      "it is None, the thread's Sluice stream (`with sluice.Stream()`), if there is one, and the current stream of each\n"
-      "framework that takes an array of the frame. The frame ends behind all of them. A stream of another device than the next\n"
+      "The next frame: the newest one not yet taken, or the next in order. `timeout` in seconds; None waits for ever, "
+      "also\n"
+      "while the channel has no writer. `stream`: on a GPU, the one that will use the frame, of Sluice or another "
+      "library; if\n"
+      "it is None, the thread's Sluice stream (`with sluice.Stream()`), if there is one, and the current stream of "
+      "each\n"
+      "framework that takes an array of the frame. The frame ends behind all of them. A stream of another device than "
+      "the next\n"
       "frame's raises WrongDeviceError.\n\n"
-      "Raises Timeout or NoWriter (both are TimeoutErrors) after the time-out; Closed (an EOFError) when the writer has closed\n"
-      "the channel and all is read; LimitError when the reader holds as many frames as `hold` allows, with their numbers;\n"
+      "Raises Timeout or NoWriter (both are TimeoutErrors) after the time-out; Closed (an EOFError) when the writer "
+      "has closed\n"
+      "the channel and all is read; LimitError when the reader holds as many frames as `hold` allows, with their "
+      "numbers;\n"
       "LostError once after the writer evicted this reader." },
     { "latest", METHOD(latest), METH_FASTCALL | METH_KEYWORDS,
       "latest($self, *, stream=None)\n--\n\n-> Frame | None\n\n"
       "The newest frame if it was not taken yet; never waits. Raises Closed when the writer has closed the channel." },
     { "fileno", METHOD(fileno_), METH_NOARGS,
       "fileno($self)\n--\n\n-> int\n\n"
-      "A descriptor that is readable when next() would not have to wait. It stays the same when the writer restarts. For\n"
+      "A descriptor that is readable when next() would not have to wait. It stays the same when the writer restarts. "
+      "For\n"
       "select, poll, event loops; do not read from it." },
     { "close", METHOD(close_), METH_NOARGS,
       "close($self)\n--\n\n"

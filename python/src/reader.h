@@ -21,15 +21,13 @@ PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords);
 struct channel *reader_channel(struct reader *reader);
 struct channel *reader_keep_channel(struct reader *reader);
 
-/* A frame, or NULL with *result, and with an exception unless `quiet`; for a stream of another device always with one. `stream`:
- * next()'s argument, or NULL. */
-PyObject *reader_next_frame(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet,
-                      int *result);
+/* A frame, or NULL with *result, and with an exception unless `quiet`; for a stream of another device always with one.
+ * `stream`: next()'s argument, or NULL. */
+PyObject *reader_next_frame(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet, int *result);
 
 /* Acquires into `lease`, on the first of its streams, within the time: what the library said, maybe with an
  * exception. */
-int reader_acquire(struct reader *reader, struct channel *channel, struct lease *lease,
-                   int64_t timeout_ns);
+int reader_acquire(struct reader *reader, struct channel *channel, struct lease *lease, int64_t timeout_ns);
 
 /* May a frame still come after this result? */
 bool reader_may_come(int result);

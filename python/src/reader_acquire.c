@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "clock.h"
+#include "export.h"
 #include "frame.h"
 #include "stream_object.h"
-#include "export.h"
 
 struct channel *reader_keep_channel(struct reader *reader)
 {
@@ -32,8 +32,8 @@ struct channel *reader_channel(struct reader *reader)
     return channel;
 }
 
-/* Finds the device of the frame that was just acquired, once for each session. With the channel entered. Not 0: the exception is
- * set, and the frame released. */
+/* Finds the device of the frame that was just acquired, once for each session. With the channel entered. Not 0: the
+ * exception is set, and the frame released. */
 static int place(struct reader *reader, struct channel *channel, struct lease *lease)
 {
     char name[DEVICE_NAME];
@@ -68,15 +68,13 @@ static void note_session(struct channel *channel, int r)
     channel->unsettled = channel->foreign && r != 0 && r != SLUICE_TIMEOUT && r != SLUICE_E_LIMIT;
 }
 
-static int acquire_wait(struct reader *reader, struct channel *channel, struct lease *lease,
-                        int64_t timeout_ns)
+static int acquire_wait(struct reader *reader, struct channel *channel, struct lease *lease, int64_t timeout_ns)
 {
     int r;
 
     if (channel_enter(reader->state, channel) < 0)
         return SLUICE_E_FORKED; /* the exception is set */
-    Py_BEGIN_ALLOW_THREADS r =
-        sluice_reader_acquire(channel->reader, stream_for(lease), timeout_ns, &lease->frame);
+    Py_BEGIN_ALLOW_THREADS r = sluice_reader_acquire(channel->reader, stream_for(lease), timeout_ns, &lease->frame);
     Py_END_ALLOW_THREADS note_session(channel, r);
     if (r == 0)
         r = place(reader, channel, lease);
@@ -108,8 +106,7 @@ bool reader_may_come(int r)
 
 #define MIN_WAIT (50 * INT64_C(1000)) /* ns; a warm-up costs little beside such waits */
 
-int reader_acquire(struct reader *reader, struct channel *channel, struct lease *lease,
-                   int64_t timeout_ns)
+int reader_acquire(struct reader *reader, struct channel *channel, struct lease *lease, int64_t timeout_ns)
 {
     int r = acquire_now(reader, channel, lease), again;
 
@@ -121,15 +118,14 @@ int reader_acquire(struct reader *reader, struct channel *channel, struct lease 
     while ((again = patience_next(&patience, channel)) > 0) {
         r = acquire_wait(reader, channel, lease, patience.slice);
         if (r == 0) /* from the writer's time, by the same clock: no call after the wait */
-            atomic_store_explicit(
-                &channel->typical_wait,
-                (int64_t)((uint64_t)lease->frame.commit_ns - (uint64_t)patience.began),
-                memory_order_relaxed);
+            atomic_store_explicit(&channel->typical_wait,
+                                  (int64_t)((uint64_t)lease->frame.commit_ns - (uint64_t)patience.began),
+                                  memory_order_relaxed);
         if (!reader_may_come(r))
             return r;
         if (atomic_load(&channel->closed)) {
-            raise_as(reader->state, ERROR_E_CLOSED,
-                     "channel '%s': the reader was closed while it waited", channel->name);
+            raise_as(reader->state, ERROR_E_CLOSED, "channel '%s': the reader was closed while it waited",
+                     channel->name);
             return r;
         }
     }
@@ -154,9 +150,9 @@ static const char *device_now(struct reader *reader, struct channel *channel, ch
     return device_text(opened);
 }
 
-/* A stream of any device: acquire checks that the next frame is of the same, since the next writer may be on another one. */
-static int name_given(struct reader *reader, struct lease *lease, const char *device,
-                      PyObject *given)
+/* A stream of any device: acquire checks that the next frame is of the same, since the next writer may be on another
+ * one. */
+static int name_given(struct reader *reader, struct lease *lease, const char *device, PyObject *given)
 {
     bool gpu = device && strcmp(device, "host") != 0;
     struct stream *stream = stream_of_any(reader->state, given, gpu ? device : "cuda:0");
@@ -164,10 +160,9 @@ static int name_given(struct reader *reader, struct lease *lease, const char *de
     return stream ? lease_use_named(lease, stream) : -1;
 }
 
-/* Puts the stream that next() was given, or the thread's, into the lease. `of`: the device's ordinal, if it is known. -1 with an
- * exception. */
-static int name_stream(struct reader *reader, struct channel *channel, struct lease *lease,
-                       PyObject *given, int *of)
+/* Puts the stream that next() was given, or the thread's, into the lease. `of`: the device's ordinal, if it is known.
+ * -1 with an exception. */
+static int name_stream(struct reader *reader, struct channel *channel, struct lease *lease, PyObject *given, int *of)
 {
     char name[DEVICE_NAME];
     const char *device;
@@ -191,7 +186,8 @@ static int name_stream(struct reader *reader, struct channel *channel, struct le
     if (!reader->ahead || *of == -1)
         return 0;
     raise_as(reader->state, ERROR_E_INVALID,
-             "channel '%s': ahead=True acquires frames that are not ready, so a stream must wait for them: give next(stream=...), or "
+             "channel '%s': ahead=True acquires frames that are not ready, so a stream must wait for them: give "
+             "next(stream=...), or "
              "enter one: with sluice.Stream(device)",
              channel->name);
     return -1;
@@ -203,10 +199,10 @@ static void forget_stream(struct lease *lease)
     lease->named = false;
 }
 
-/* The lease's stream is of another device than the session, which may be new: forgets the last session's device. Returns whether the
- * new one is another device than the stream was chosen for, so that the thread may have another stream for it, or none. */
-static bool choose_again(struct reader *reader, struct channel *channel, struct lease *lease,
-                         int of)
+/* The lease's stream is of another device than the session, which may be new: forgets the last session's device.
+ * Returns whether the new one is another device than the stream was chosen for, so that the thread may have another
+ * stream for it, or none. */
+static bool choose_again(struct reader *reader, struct channel *channel, struct lease *lease, int of)
 {
     char name[DEVICE_NAME];
     const char *device;
@@ -223,8 +219,8 @@ static bool choose_again(struct reader *reader, struct channel *channel, struct 
 }
 
 /* On the stream that next() was given, or the thread's. Returns a result, perhaps with an exception. */
-static int acquire(struct reader *reader, struct channel *channel, struct lease *lease,
-                   int64_t timeout_ns, PyObject *given)
+static int acquire(struct reader *reader, struct channel *channel, struct lease *lease, int64_t timeout_ns,
+                   PyObject *given)
 {
     bool ends = timeout_ns > 0 && timeout_ns != SLUICE_FOREVER;
     int64_t deadline = ends ? patience_new(timeout_ns).deadline : 0;
@@ -244,8 +240,7 @@ static int acquire(struct reader *reader, struct channel *channel, struct lease 
     return r;
 }
 
-PyObject *reader_next_frame(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet,
-                      int *result)
+PyObject *reader_next_frame(struct reader *reader, int64_t timeout_ns, PyObject *stream, bool quiet, int *result)
 {
     struct channel *channel = reader_channel(reader);
     struct lease *lease = channel ? lease_new(channel) : NULL;

@@ -17,13 +17,12 @@ static int parse_ahead_timeout(PyObject *seconds, int64_t *ns)
         return -1;
     if (!seconds || seconds == Py_None || *ns > 0)
         return 0;
-    PyErr_Format(PyExc_ValueError, "ahead_timeout is %R: it must be seconds, more than 0, or None",
-                 seconds);
+    PyErr_Format(PyExc_ValueError, "ahead_timeout is %R: it must be seconds, more than 0, or None", seconds);
     return -1;
 }
 
-/* Waits in slices, with an attempt in each. An attempt that has reached the writer lasts until the answer, beyond its slice, so that
- * no reader is admitted, counted, and gone again. */
+/* Waits in slices, with an attempt in each. An attempt that has reached the writer lasts until the answer, beyond its
+ * slice, so that no reader is admitted, counted, and gone again. */
 static int reader_open(struct channel *channel, struct sluice_reader_params *params, int64_t wait_ns)
 {
     struct patience patience = patience_new(wait_ns == SLUICE_LATER ? 0 : wait_ns);
@@ -32,8 +31,7 @@ static int reader_open(struct channel *channel, struct sluice_reader_params *par
     do {
         params->open_timeout_ns = wait_ns == SLUICE_LATER ? SLUICE_LATER : patience.slice;
         Py_BEGIN_ALLOW_THREADS r = sluice_reader_open(&channel->reader, params);
-        Py_END_ALLOW_THREADS if (r != SLUICE_E_NOT_FOUND && r != SLUICE_TIMEOUT &&
-                                 r != SLUICE_AGAIN) return r;
+        Py_END_ALLOW_THREADS if (r != SLUICE_E_NOT_FOUND && r != SLUICE_TIMEOUT && r != SLUICE_AGAIN) return r;
     } while ((again = patience_next(&patience, NULL)) > 0);
     return r;
 }
@@ -49,11 +47,12 @@ PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(key
     int64_t wait_ns = 0;
     int writable, ahead, r;
 
-    if (!PyArg_ParseTuple(args, "sIO&O&O&pOOOzpOIO:Reader", &params.name, &params.mode, parse_u32, &params.depth, parse_u32,
-                          &params.hold, parse_u32, &params.every, &writable, &wait, &spin, &uids, &params.device, &ahead,
-                          &ahead_timeout, &params.staged, &cipd) ||
+    if (!PyArg_ParseTuple(args, "sIO&O&O&pOOOzpOIO:Reader", &params.name, &params.mode, parse_u32, &params.depth,
+                          parse_u32, &params.hold, parse_u32, &params.every, &writable, &wait, &spin, &uids,
+                          &params.device, &ahead, &ahead_timeout, &params.staged, &cipd) ||
         parse_ids(uids, ids, &params.uid_count) < 0 || parse_seconds(wait, "wait", SLUICE_LATER, &wait_ns) < 0 ||
-        parse_seconds(spin, "spin", 0, &params.spin_ns) < 0 || parse_ahead_timeout(ahead_timeout, &params.ahead_ns) < 0 ||
+        parse_seconds(spin, "spin", 0, &params.spin_ns) < 0 ||
+        parse_ahead_timeout(ahead_timeout, &params.ahead_ns) < 0 ||
         (cipd != Py_None && cipd_reader_params(cipd, &cipd_params) < 0))
         return NULL;
     if (spin != Py_None && params.spin_ns == 0)

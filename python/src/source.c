@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arrays that programs pass in. Sluice's own are used directly, images with their pixel format. For others the buffer protocol is
- * tried first, as the cheapest; then DLPack's exchange table (PyTorch), which allocates nothing; then NumPy's array interface,
- * which has more data types than buffers; then DLPack (PyTorch, JAX, CuPy), and CUDA's array interface.
+ * Arrays that programs pass in. Sluice's own are used directly, images with their pixel format. For others the buffer
+ * protocol is tried first, as the cheapest; then DLPack's exchange table (PyTorch), which allocates nothing; then
+ * NumPy's array interface, which has more data types than buffers; then DLPack (PyTorch, JAX, CuPy), and CUDA's array
+ * interface.
  */
 #include "source.h"
 
@@ -22,8 +23,8 @@ int source_bad_dtype(const struct state *state, PyObject *object, const char *le
     return -1;
 }
 
-int source_wrap(const struct state *state, struct source *source, void *data,
-                struct sluice_dtype dtype, int ndim, const int64_t *shape, const int64_t *strides)
+int source_wrap(const struct state *state, struct source *source, void *data, struct sluice_dtype dtype, int ndim,
+                const int64_t *shape, const int64_t *strides)
 {
     int r = sluice_array_wrap(&source->array, NULL, data, dtype, ndim, shape, strides);
 
@@ -68,8 +69,7 @@ static int from_buffer(struct state *state, PyObject *object, struct source *sou
 }
 
 /* An array of a frame. On a GPU its lease ends behind the copy. */
-static int from_own(struct state *state, PyObject *object, const struct user *user,
-                    struct source *source)
+static int from_own(struct state *state, PyObject *object, const struct user *user, struct source *source)
 {
     struct array *array = (struct array *)object;
     const char *device = device_text(array->lease->device);
@@ -78,10 +78,9 @@ static int from_own(struct state *state, PyObject *object, const struct user *us
         return -1;
     source->ordinal = device_ordinal(device);
     if (source->ordinal >= 0 && user->channel && device_ordinal(user->device) < 0) {
-        PyObject *copy = user->writes
-                             ? raise_as(state, ERROR_E_UNSUPPORTED,
-                                        "the array is on %s, and the frame in host memory", device)
-                             : fetch_array(array);
+        PyObject *copy = user->writes ? raise_as(state, ERROR_E_UNSUPPORTED,
+                                                 "the array is on %s, and the frame in host memory", device)
+                                      : fetch_array(array);
         int r = copy ? from_buffer(state, copy, source) : -1;
         source->ordinal = -1;
         Py_XDECREF(copy);
@@ -115,8 +114,7 @@ bool source_is_plain(const struct sluice_array *array)
     return true;
 }
 
-int source_open(struct state *state, PyObject *object, const struct user *user,
-                struct source *source)
+int source_open(struct state *state, PyObject *object, const struct user *user, struct source *source)
 {
     int r;
 
@@ -127,8 +125,7 @@ int source_open(struct state *state, PyObject *object, const struct user *user,
     source->ordinal = -1;
     source->framework = FRAMEWORK_NONE;
     source->lasting = source->read_only = source->odd = false;
-    r = Py_IS_TYPE(object, state->array) ? from_own(state, object, user, source)
-                                         : from_buffer(state, object, source);
+    r = Py_IS_TYPE(object, state->array) ? from_own(state, object, user, source) : from_buffer(state, object, source);
     if (r == 1)
         r = source_exchange(state, object, user, source);
     if (r == 1)
@@ -138,8 +135,7 @@ int source_open(struct state *state, PyObject *object, const struct user *user,
     if (r == 1)
         r = source_cuda_interface(state, object, user, source);
     if (r == 1) {
-        PyErr_Format(PyExc_TypeError,
-                     "%R is not an array: it has no buffer, no __dlpack__ and no __array_interface__",
+        PyErr_Format(PyExc_TypeError, "%R is not an array: it has no buffer, no __dlpack__ and no __array_interface__",
                      (PyObject *)Py_TYPE(object));
         r = -1;
     }
@@ -184,8 +180,8 @@ PyObject *source_describe(struct state *state, PyObject *object)
 
 bool is_mapping(PyObject *object)
 {
-    return PyDict_Check(object) || (!PyObject_CheckBuffer(object) && PyMapping_Check(object) &&
-                                    PyObject_HasAttrString(object, "items"));
+    return PyDict_Check(object) ||
+           (!PyObject_CheckBuffer(object) && PyMapping_Check(object) && PyObject_HasAttrString(object, "items"));
 }
 
 int mapping_item(PyObject *items, Py_ssize_t i, PyObject **name, PyObject **array)
@@ -193,7 +189,8 @@ int mapping_item(PyObject *items, Py_ssize_t i, PyObject **name, PyObject **arra
     PyObject *item = PyList_GetItem(items, i);
 
     if (!item || !PyTuple_Check(item) || PyTuple_Size(item) != 2) {
-        PyErr_Format(PyExc_TypeError, "items() of a mapping of names to arrays must give pairs, as tuples, not %R", item);
+        PyErr_Format(PyExc_TypeError, "items() of a mapping of names to arrays must give pairs, as tuples, not %R",
+                     item);
         return -1;
     }
     *name = PyTuple_GetItem(item, 0);

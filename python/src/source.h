@@ -30,8 +30,7 @@ struct user {
 };
 
 /* Raises TypeError, BufferError or one of ours. Nothing is copied: what is odd is left as it is. */
-int source_open(struct state *state, PyObject *object, const struct user *user,
-                struct source *source);
+int source_open(struct state *state, PyObject *object, const struct user *user, struct source *source);
 void source_close(struct source *source);
 
 /* Has an odd array's framework make one that the library can copy, and opens that instead: after all other checks
@@ -51,23 +50,21 @@ PyObject *source_describe(struct state *state, PyObject *object);
 
 /* NumPy's array interface, and CUDA's. */
 int source_interface(struct state *state, PyObject *object, struct source *source);
-int source_cuda_interface(struct state *state, PyObject *object, const struct user *user,
-                          struct source *source);
+int source_cuda_interface(struct state *state, PyObject *object, const struct user *user, struct source *source);
 
 /* ---- source_dlpack.c: the same ---- */
 
-int source_exchange(struct state *state, PyObject *object, const struct user *user,
-                    struct source *source);
-int source_dlpack(struct state *state, PyObject *object, const struct user *user,
-                  struct source *source);
+int source_exchange(struct state *state, PyObject *object, const struct user *user, struct source *source);
+int source_dlpack(struct state *state, PyObject *object, const struct user *user, struct source *source);
 
 /* ---- among them ---- */
 
-int source_wrap(const struct state *state, struct source *source, void *data,
-                struct sluice_dtype dtype, int ndim, const int64_t *shape, const int64_t *strides);
+int source_wrap(const struct state *state, struct source *source, void *data, struct sluice_dtype dtype, int ndim,
+                const int64_t *shape, const int64_t *strides);
 int source_bad_dtype(const struct state *state, PyObject *object, const char *letter);
 
-/* Is it contiguous, or of rows long enough for one call of the driver? Else a framework copies it better than the library. */
+/* Is it contiguous, or of rows long enough for one call of the driver? Else a framework copies it better than the
+ * library. */
 bool source_is_plain(const struct sluice_array *array);
 
 /* ---- format.c ---- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arrays by DLPack: read in place through the exchange table of their type, else through a capsule. On a GPU Sluice orders the copy
- * behind the work that makes the array: with the current stream of a framework that has one; other libraries are asked to make
- * the channel's copy stream wait.
+ * Arrays by DLPack: read in place through the exchange table of their type, else through a capsule. On a GPU Sluice
+ * orders the copy behind the work that makes the array: with the current stream of a framework that has one; other
+ * libraries are asked to make the channel's copy stream wait.
  */
 #include <string.h>
 
@@ -16,13 +16,11 @@ static bool on_gpu(struct dl_device device)
 
 /* ---- what a tensor is ---- */
 
-static int wrap_tensor(const struct state *state, const struct dl_tensor *tensor,
-                       struct source *source)
+static int wrap_tensor(const struct state *state, const struct dl_tensor *tensor, struct source *source)
 {
     int64_t strides[SLUICE_MAX_DIMS], element = sluice_dtype_size(tensor->dtype);
 
-    if (!on_gpu(tensor->device) && tensor->device.type != DL_CPU &&
-        tensor->device.type != DL_CUDA_HOST) {
+    if (!on_gpu(tensor->device) && tensor->device.type != DL_CPU && tensor->device.type != DL_CUDA_HOST) {
         raise_as(state, ERROR_E_UNSUPPORTED,
                  "the array is on an unsupported device (DLPack type %d): copy it to an NVIDIA GPU or to host memory "
                  "first",
@@ -36,9 +34,8 @@ static int wrap_tensor(const struct state *state, const struct dl_tensor *tensor
     }
     for (int d = 0; tensor->strides && d < tensor->ndim; d++)
         strides[d] = tensor->strides[d] * element;
-    return source_wrap(
-        state, source, tensor->data ? (char *)tensor->data + tensor->byte_offset : NULL,
-        tensor->dtype, tensor->ndim, tensor->shape, tensor->strides ? strides : NULL);
+    return source_wrap(state, source, tensor->data ? (char *)tensor->data + tensor->byte_offset : NULL, tensor->dtype,
+                       tensor->ndim, tensor->shape, tensor->strides ? strides : NULL);
 }
 
 static int wrap_capsule(const struct state *state, PyObject *capsule, struct source *source)
@@ -52,8 +49,7 @@ static int wrap_capsule(const struct state *state, PyObject *capsule, struct sou
                  (unsigned)versioned->version.major);
         return -1;
     }
-    struct dl_managed *managed =
-        PyCapsule_GetPointer(capsule, "dltensor"); /* raises if it is not one */
+    struct dl_managed *managed = PyCapsule_GetPointer(capsule, "dltensor"); /* raises if it is not one */
     return managed ? wrap_tensor(state, &managed->tensor, source) : -1;
 }
 
@@ -155,8 +151,7 @@ static int exchange_stream(struct state *state, const struct dl_exchange *table,
     return source->stream ? 0 : -1;
 }
 
-int source_exchange(struct state *state, PyObject *object, const struct user *user,
-                    struct source *source)
+int source_exchange(struct state *state, PyObject *object, const struct user *user, struct source *source)
 {
     enum framework framework;
     const struct dl_exchange *table = framework_exchange_of(state, object, &framework);
@@ -199,8 +194,8 @@ static int read_device(PyObject *object, struct dl_device *device)
 }
 
 /* The stream to ask the array for, and the one behind which its memory is then ready. */
-static int consumer_stream(struct state *state, const struct user *user, struct source *source,
-                           const char *device, PyObject **number)
+static int consumer_stream(struct state *state, const struct user *user, struct source *source, const char *device,
+                           PyObject **number)
 {
     *number = NULL;
     if (!user->channel)
@@ -221,11 +216,9 @@ static int consumer_stream(struct state *state, const struct user *user, struct 
 static PyObject *call_dlpack(PyObject *object, PyObject *stream)
 {
     PyObject *method = PyObject_GetAttrString(object, "__dlpack__"), *made = NULL;
-    PyObject *args = PyTuple_New(0), *keywords = PyDict_New(),
-             *version = Py_BuildValue("(ii)", 1, 0);
+    PyObject *args = PyTuple_New(0), *keywords = PyDict_New(), *version = Py_BuildValue("(ii)", 1, 0);
 
-    if (method && args && keywords && version &&
-        (!stream || PyDict_SetItemString(keywords, "stream", stream) == 0) &&
+    if (method && args && keywords && version && (!stream || PyDict_SetItemString(keywords, "stream", stream) == 0) &&
         PyDict_SetItemString(keywords, "max_version", version) == 0) {
         made = PyObject_Call(method, args, keywords);
         if (!made && PyErr_ExceptionMatches(PyExc_TypeError)) { /* older than version 1 */
@@ -251,8 +244,7 @@ static bool has(PyObject *object, const char *name)
     return value != NULL;
 }
 
-static int open_capsule(struct state *state, PyObject *object, const struct user *user,
-                        struct source *source)
+static int open_capsule(struct state *state, PyObject *object, const struct user *user, struct source *source)
 {
     struct dl_device where = { DL_CPU, 0 };
     char device[DEVICE_NAME];
@@ -286,8 +278,7 @@ static int open_lazy(PyObject *object, struct source *source)
     return leave_to_framework(source, object, on_gpu(where) ? where.id : -1);
 }
 
-int source_dlpack(struct state *state, PyObject *object, const struct user *user,
-                  struct source *source)
+int source_dlpack(struct state *state, PyObject *object, const struct user *user, struct source *source)
 {
     PyObject *detached;
     int r, lazy;
@@ -297,13 +288,11 @@ int source_dlpack(struct state *state, PyObject *object, const struct user *user
     source->framework = framework_of(state, object);
     if (source->framework != FRAMEWORK_TORCH)
         return open_capsule(state, object, user, source);
-    if ((lazy = is_true(object, "is_conj")) ==
-        0) /* before a capsule is requested: that would fail */
+    if ((lazy = is_true(object, "is_conj")) == 0) /* before a capsule is requested: that would fail */
         lazy = is_true(object, "is_neg");
     if (lazy != 0)
         return lazy < 0 ? -1 : open_lazy(object, source);
-    detached = PyObject_CallMethod(object, "detach",
-                                   NULL); /* tensors that require gradients refuse otherwise */
+    detached = PyObject_CallMethod(object, "detach", NULL); /* tensors that require gradients refuse otherwise */
     r = detached ? open_capsule(state, detached, user, source) : -1;
     Py_XDECREF(detached);
     return r;

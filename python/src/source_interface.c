@@ -26,8 +26,7 @@ static int sizes(PyObject *object, int64_t *values, int *count)
 
     if (n < 0 || n > SLUICE_MAX_DIMS) {
         if (n >= 0)
-            PyErr_Format(PyExc_ValueError, "an array of %zd dimensions: at most %d are possible", n,
-                         SLUICE_MAX_DIMS);
+            PyErr_Format(PyExc_ValueError, "an array of %zd dimensions: at most %d are possible", n, SLUICE_MAX_DIMS);
         return -1;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -62,8 +61,8 @@ static int refuse(const char *name, const char *what)
 }
 
 /* What both interfaces have in common. */
-static int read_interface(struct state *state, PyObject *object, const char *name,
-                          PyObject *interface, struct source *source)
+static int read_interface(struct state *state, PyObject *object, const char *name, PyObject *interface,
+                          struct source *source)
 {
     int64_t shape[SLUICE_MAX_DIMS], strides[SLUICE_MAX_DIMS];
     struct sluice_dtype dtype;
@@ -72,8 +71,7 @@ static int read_interface(struct state *state, PyObject *object, const char *nam
     const char *text;
 
     if (!PyDict_Check(interface) || !(typestr = PyDict_GetItemString(interface, "typestr")) ||
-        !(data = PyDict_GetItemString(interface, "data")) ||
-        !(extents = PyDict_GetItemString(interface, "shape")))
+        !(data = PyDict_GetItemString(interface, "data")) || !(extents = PyDict_GetItemString(interface, "shape")))
         return refuse(name, "lacks typestr, shape or data");
     if (!(text = PyUnicode_AsUTF8AndSize(typestr, NULL)))
         return -1;
@@ -108,8 +106,8 @@ int source_interface(struct state *state, PyObject *object, struct source *sourc
 }
 
 /* The interface's stream. Without one the memory is ready. */
-static int read_stream(struct state *state, PyObject *interface, const char *name,
-                       const char *device, struct source *source)
+static int read_stream(struct state *state, PyObject *interface, const char *name, const char *device,
+                       struct source *source)
 {
     PyObject *stream = PyDict_GetItemString(interface, "stream");
 
@@ -119,15 +117,13 @@ static int read_stream(struct state *state, PyObject *interface, const char *nam
     if (PyErr_Occurred())
         return -1;
     if (native == 0)
-        return refuse(name,
-                      "has stream 0: use 1 for the legacy default stream, 2 for the per-thread one");
+        return refuse(name, "has stream 0: use 1 for the legacy default stream, 2 for the per-thread one");
     source->stream = stream_of_native(state, (uintptr_t)native, device);
     return source->stream ? 0 : -1;
 }
 
 /* The interface does not have the GPU: the library finds it by the address. */
-int source_cuda_interface(struct state *state, PyObject *object, const struct user *user,
-                          struct source *source)
+int source_cuda_interface(struct state *state, PyObject *object, const struct user *user, struct source *source)
 {
     const char *name = "__cuda_array_interface__";
     PyObject *interface = PyObject_GetAttrString(object, name), *mask;
@@ -141,8 +137,7 @@ int source_cuda_interface(struct state *state, PyObject *object, const struct us
     source->lasting = true;
     r = read_interface(state, object, name, interface, source);
     if (r == 0 && (mask = PyDict_GetItemString(interface, "mask")) && mask != Py_None) {
-        raise_as(state, ERROR_E_UNSUPPORTED, "%R has a mask: send its data",
-                 (PyObject *)Py_TYPE(object));
+        raise_as(state, ERROR_E_UNSUPPORTED, "%R has a mask: send its data", (PyObject *)Py_TYPE(object));
         r = -1;
     }
     source->ordinal = user->channel ? device_ordinal(user->device) : 0;

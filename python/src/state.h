@@ -36,14 +36,19 @@ struct known_type {
 
 /* The types of the extension: each has a TYPE_SPEC in its own file. */
 #define STATE_TYPES(X) \
-    X(array) X(frame) X(writer_frame) X(reader) X(writer) X(fetch) X(pinned) X(capsule_holder) X(stream_base) \
-    X(link_reader) X(link_writer) X(link_frame) X(link_exporter) X(link_importer)
+    X(array) \
+    X(frame) \
+    X(writer_frame) X(reader) X(writer) X(fetch) X(pinned) X(capsule_holder) X(stream_base) X(link_reader) \
+        X(link_writer) X(link_frame) X(link_exporter) X(link_importer)
 
-/* Objects that are made or found once. Of the package: exceptions, the BufferError's text, modules that are imported when needed.
- * Of frameworks, as far as they were found (framework.c): classes, functions, and names that are asked for often. */
+/* Objects that are made or found once. Of the package: exceptions, the BufferError's text, modules that are imported
+ * when needed. Of frameworks, as far as they were found (framework.c): classes, functions, and names that are asked for
+ * often. */
 #define STATE_OBJECTS(X) \
-    X(error) X(stream_closed) X(event_closed) X(stale_handle) X(read_only) X(coroutines) X(interop) X(copies) \
-    X(ndarray) X(torch_tensor) X(torch_raw) X(torch_current) X(cupy_current) X(cuda_stream) X(device_index) X(ptr)
+    X(error) \
+    X(stream_closed) \
+    X(event_closed) X(stale_handle) X(read_only) X(coroutines) X(interop) X(copies) X(ndarray) X(torch_tensor) \
+        X(torch_raw) X(torch_current) X(cupy_current) X(cuda_stream) X(device_index) X(ptr)
 
 struct state {
 #define STATE_TYPE(name)   PyTypeObject *name;
@@ -110,8 +115,8 @@ PyObject *raise_as(const struct state *state, enum error_index index, const char
 int parse_seconds(PyObject *object, const char *what, int64_t none, int64_t *ns);
 
 /* Keywords and positions of a fast call into `values` (borrowed, or NULL). `names` ends in NULL. */
-int parse_fast(const char *function, const char *const *names, Py_ssize_t positional,
-               PyObject *const *args, Py_ssize_t count, PyObject *keywords, PyObject **values);
+int parse_fast(const char *function, const char *const *names, Py_ssize_t positional, PyObject *const *args,
+               Py_ssize_t count, PyObject *keywords, PyObject **values);
 
 /* For "O&": an int that fits. */
 int parse_u32(PyObject *object, void *out);
@@ -126,7 +131,8 @@ PyObject *sizes_tuple(const int64_t *values, int count);
 /* A module of the package, kept in *kept. Borrowed. */
 PyObject *imported(PyObject **kept, const char *name);
 
-/* A module of a package that programs install if they like: if it is not there, the exception says how. A new reference. */
+/* A module of a package that programs install if they like: if it is not there, the exception says how. A new
+ * reference. */
 PyObject *import_framework(struct state *state, const char *package, const char *module);
 
 /* What is made once and kept for ever after, in the state. Making it may let another thread be

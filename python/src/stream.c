@@ -324,7 +324,8 @@ int stream_finish(const struct stream *stream)
 
 const char *stream_name(const struct stream *stream, char text[STREAM_NAME])
 {
-    snprintf(text, STREAM_NAME, "stream 0x%llx of \"%s\"", (unsigned long long)stream_handle(stream).id, stream_device(stream));
+    snprintf(text, STREAM_NAME, "stream 0x%llx of \"%s\"", (unsigned long long)stream_handle(stream).id,
+             stream_device(stream));
     return text;
 }
 

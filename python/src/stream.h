@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Devices and streams as frames use them, without Python objects. Devices are opened once a process. Streams are counted: one
- * lives until the last frame that it works on has ended, also if the Python object that named it is gone.
+ * Devices and streams as frames use them, without Python objects. Devices are opened once a process. Streams are
+ * counted: one lives until the last frame that it works on has ended, also if the Python object that named it is gone.
  */
 #ifndef SLUICE_PYTHON_STREAM_H
 #define SLUICE_PYTHON_STREAM_H
@@ -54,8 +54,8 @@ struct stream {
     bool closing;     /* closed once `current` is 0 */
 };
 
-/* Any thread, with or without the GIL. The last drop ends the handle, which neither waits nor invalidates a capture. Its owner
- * is released by the next streams_release_owners. */
+/* Any thread, with or without the GIL. The last drop ends the handle, which neither waits nor invalidates a capture.
+ * Its owner is released by the next streams_release_owners. */
 struct stream *stream_keep(struct stream *stream);
 void stream_drop(struct stream *stream);
 
@@ -66,14 +66,15 @@ const char *stream_device(const struct stream *stream); /* "cuda:0", never a UUI
 /* Do both stand for the same native stream? */
 bool stream_same(const struct stream *a, const struct stream *b);
 
-/* Makes one of a sluice.Stream, or of an object with __cuda_stream__, .cuda_stream or .ptr, which is kept alive. It must be of
- * `device` (NULL: any). A new reference; NULL with an exception, also if the stream was reset. */
+/* Makes one of a sluice.Stream, or of an object with __cuda_stream__, .cuda_stream or .ptr, which is kept alive. It
+ * must be of `device` (NULL: any). A new reference; NULL with an exception, also if the stream was reset. */
 struct stream *stream_of(struct state *state, PyObject *object, const char *device);
 
 /* Makes one of a native value: 0 and 1 the legacy default one, 2 the thread's default one. */
 struct stream *stream_of_native(struct state *state, uintptr_t native, const char *device);
 
-/* The thread's innermost current stream of this device (NULL: of any), a new reference, or NULL in *out. -1 with an exception. */
+/* The thread's innermost current stream of this device (NULL: of any), a new reference, or NULL in *out. -1 with an
+ * exception. */
 int stream_current(struct state *state, const char *device, struct stream **out);
 
 /* The same for work on frames: raises if it was reset. */
@@ -82,17 +83,17 @@ int stream_current_usable(struct state *state, const char *device, struct stream
 /* A new one of ours (`params` NULL: a non-blocking one). No GIL needed. Returns a result. */
 int stream_make(const struct opened *device, const struct sluice_stream_params *params, struct stream **out);
 
-/* CU_STREAM_PER_THREAD (2) is another stream on every thread, and a frame may end on any. On the thread that named it, it is a
- * stream as others. Elsewhere nothing can be queued behind it, except behind the device's legacy default stream, which is
- * ordered behind every thread's: there only stream_join and stream_finish take it. */
+/* CU_STREAM_PER_THREAD (2) is another stream on every thread, and a frame may end on any. On the thread that named it,
+ * it is a stream as others. Elsewhere nothing can be queued behind it, except behind the device's legacy default
+ * stream, which is ordered behind every thread's: there only stream_join and stream_finish take it. */
 bool stream_is_usable_here(const struct stream *stream);
 
 /* Does it capture a graph? Not known of another thread's default stream. No GIL needed. */
 bool stream_captures(const struct stream *stream);
 
 /* Makes `join`, a non-blocking stream of ours, wait for the work queued on `stream` so far. No GIL needed. Returns 0;
- * SLUICE_E_CAPTURING, with nothing queued, while `stream` captures; or a failure. A stream of ours that a reset has ended needs
- * no wait; one of another library lives on after a reset, and is waited for. */
+ * SLUICE_E_CAPTURING, with nothing queued, while `stream` captures; or a failure. A stream of ours that a reset has
+ * ended needs no wait; one of another library lives on after a reset, and is waited for. */
 int stream_join(struct sluice_stream join, const struct stream *stream);
 
 /* The CPU waits for it, so call it without the GIL. Returns as stream_join. */
@@ -141,13 +142,13 @@ int stream_close(const struct state *state, struct stream *stream);
 /* Closes it as soon as it is current on no thread. Returns true if it still is. */
 bool stream_close_later(struct stream *stream);
 
-/* Count its places on threads' stacks. `own`: by its own `with`, not by use(). stream_off_stack returns whether its outermost
- * own `with` was left. */
+/* Count its places on threads' stacks. `own`: by its own `with`, not by use(). stream_off_stack returns whether its
+ * outermost own `with` was left. */
 void stream_on_stack(struct stream *stream, bool own);
 bool stream_off_stack(struct stream *stream, bool own);
 
-/* The thread's stack of current streams (stream_current.c). Pop removes the topmost `stream`, wherever it is, leaves what was
- * entered since, and returns as stream_off_stack. -1 with an exception. */
+/* The thread's stack of current streams (stream_current.c). Pop removes the topmost `stream`, wherever it is, leaves
+ * what was entered since, and returns as stream_off_stack. -1 with an exception. */
 int stream_push(const struct state *state, struct stream *stream, bool own);
 int stream_pop(const struct state *state, struct stream *stream, bool own);
 

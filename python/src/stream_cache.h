@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Native streams, each with one counted handle of the library that all its names share, so that a frame that names the same
- * foreign stream as the last one makes no driver call. No Python is here.
+ * Native streams, each with one counted handle of the library that all its names share, so that a frame that names the
+ * same foreign stream as the last one makes no driver call. No Python is here.
  */
 #ifndef SLUICE_PYTHON_NATIVE_H
 #define SLUICE_PYTHON_NATIVE_H
@@ -37,8 +37,8 @@ int native_wrap(const struct opened *device, uintptr_t value, struct native **ou
 /* Makes a stream. No GIL needed. Returns a result. */
 int native_create(const struct opened *device, const struct sluice_stream_params *params, struct native **out);
 
-/* Drops the cache's references to a device's foreign streams: all after a reset; else those that nothing else refers to: their
- * owners may have ended them, so calls for all streams of the device must not find them. */
+/* Drops the cache's references to a device's foreign streams: all after a reset; else those that nothing else refers
+ * to: their owners may have ended them, so calls for all streams of the device must not find them. */
 void native_forget(const struct opened *device, bool all);
 
 /* Ends those that captured a graph when their last reference was dropped. */

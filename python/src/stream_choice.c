@@ -52,8 +52,7 @@ static int choose(struct state *state, const struct user *user, struct lease *fr
     for (uint32_t i = 0; i < count; i++)
         if (of_frame(state, user, sources[i].lease, choice) < 0)
             return -1;
-    if (!choice->stream && choice->gpu &&
-        !(choice->stream = copy_stream(state, user->channel, user->device)))
+    if (!choice->stream && choice->gpu && !(choice->stream = copy_stream(state, user->channel, user->device)))
         return -1;
     return of_frame(state, user, frame, choice);
 }
@@ -89,10 +88,10 @@ int choice_make(struct state *state, PyObject *given, const struct user *user, s
 int raise_copy(const struct state *state, int r)
 {
     if (r == SLUICE_E_CAPTURING)
-        raise_as(
-            state, ERROR_E_CAPTURING,
-            "the copy would have to wait for work that is being captured into a graph, or its stream is capturing: use another "
-            "stream, or copy after the capture; nothing was queued");
+        raise_as(state, ERROR_E_CAPTURING,
+                 "the copy would have to wait for work that is being captured into a graph, or its stream is "
+                 "capturing: use another "
+                 "stream, or copy after the capture; nothing was queued");
     else
         raise_result(state, r);
     return -1;
@@ -143,7 +142,8 @@ int check_copy_captures(struct state *state, enum framework framework, int ordin
     return r < 0 ? -1 : check_framework_captures(state, framework, ordinal);
 }
 
-int check_source_captures(const struct state *state, const struct stream *stream, const struct source *sources, uint32_t count)
+int check_source_captures(const struct state *state, const struct stream *stream, const struct source *sources,
+                          uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         struct stream *of = sources[i].stream;
@@ -157,7 +157,8 @@ int check_source_captures(const struct state *state, const struct stream *stream
 
 /* ---- the order ---- */
 
-int choice_wait_for_sources(struct state *state, const struct stream_choice *choice, const struct source *sources, uint32_t count)
+int choice_wait_for_sources(struct state *state, const struct stream_choice *choice, const struct source *sources,
+                            uint32_t count)
 {
     int r = 0;
 

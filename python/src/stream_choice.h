@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The stream of a copy between a frame and a program's arrays, and what the copy is ordered with: it waits for the work that
- * made an array, and later work on the array waits for it. So an array may be changed, or freed, as soon as the call returns, as
- * if its own framework had copied it.
+ * The stream of a copy between a frame and a program's arrays, and what the copy is ordered with: it waits for the work
+ * that made an array, and later work on the array waits for it. So an array may be changed, or freed, as soon as the
+ * call returns, as if its own framework had copied it.
  */
 #ifndef SLUICE_PYTHON_STREAM_CHOICE_H
 #define SLUICE_PYTHON_STREAM_CHOICE_H
@@ -17,12 +17,13 @@ struct stream_choice {
     bool edges;            /* some are of another stream */
 };
 
-/* `given`: the argument `stream`, or NULL. `frame`: the lease of the frame that is copied from, or NULL. -1 with an exception. */
+/* `given`: the argument `stream`, or NULL. `frame`: the lease of the frame that is copied from, or NULL. -1 with an
+ * exception. */
 int choice_make(struct state *state, PyObject *given, const struct user *user, struct lease *frame,
                 const struct source *sources, uint32_t count, struct stream_choice *choice);
 
-/* Raises why a copy could not be ordered (copy_behind(), stream_join()). SLUICE_E_CAPTURING has no message of the library here.
- * Returns -1. */
+/* Raises why a copy could not be ordered (copy_behind(), stream_join()). SLUICE_E_CAPTURING has no message of the
+ * library here. Returns -1. */
 int raise_copy(const struct state *state, int r);
 
 /* ---- checks: -1 with an exception if a graph is being captured there ---- */
@@ -37,12 +38,14 @@ int check_framework_captures(struct state *state, enum framework framework, int 
 int check_copy_captures(struct state *state, enum framework framework, int ordinal, PyObject *given);
 
 /* On the streams of all sources but `stream` (NULL: of all). */
-int check_source_captures(const struct state *state, const struct stream *stream, const struct source *sources, uint32_t count);
+int check_source_captures(const struct state *state, const struct stream *stream, const struct source *sources,
+                          uint32_t count);
 
 /* ---- the order, after the checks ---- */
 
 /* The copy waits for the sources. -1 with an exception. */
-int choice_wait_for_sources(struct state *state, const struct stream_choice *choice, const struct source *sources, uint32_t count);
+int choice_wait_for_sources(struct state *state, const struct stream_choice *choice, const struct source *sources,
+                            uint32_t count);
 
 /* Later work on the sources waits for the copy. On a failure the caller waits for the copy. No GIL needed. */
 int choice_hold_sources(const struct stream_choice *choice, const struct source *sources, uint32_t count);

@@ -48,15 +48,13 @@ static int read_protocol(PyObject *object, PyObject *said, uintptr_t *native)
     }
     version = PyTuple_GetItem(said, 0);
     if (!PyLong_Check(version) || PyBool_Check(version)) {
-        PyErr_Format(PyExc_TypeError,
-                     "__cuda_stream__() of %R gave the version %R: it must be an int", object,
+        PyErr_Format(PyExc_TypeError, "__cuda_stream__() of %R gave the version %R: it must be an int", object,
                      version);
         return -1;
     }
     number = PyLong_AsLong(version);
     if (number != 0) {
-        PyErr_Format(PyExc_ValueError,
-                     "__cuda_stream__() of %R speaks version %R: this release knows version 0",
+        PyErr_Format(PyExc_ValueError, "__cuda_stream__() of %R speaks version %R: this release knows version 0",
                      object, version);
         return -1;
     }
@@ -109,7 +107,8 @@ static int named_ordinal(PyObject *object)
     return ordinal >= 0 && ordinal < 1000 ? (int)ordinal : -1;
 }
 
-/* A stream of PyTorch, perhaps for each frame: its attributes are known, and PyTorch never ends one, so it is not kept. */
+/* A stream of PyTorch, perhaps for each frame: its attributes are known, and PyTorch never ends one, so it is not kept.
+ */
 static struct stream *of_torch(struct state *state, PyObject *object, const char *device)
 {
     PyObject *number = known_attribute(object, &state->cuda_stream, "cuda_stream");
@@ -123,8 +122,7 @@ static struct stream *of_torch(struct state *state, PyObject *object, const char
     Py_XDECREF(index);
     if (r < 0)
         return NULL;
-    return stream_view(state, native, ordinal < 0 ? device : device_numbered((int)ordinal, made),
-                       NULL);
+    return stream_view(state, native, ordinal < 0 ? device : device_numbered((int)ordinal, made), NULL);
 }
 
 /* Of the GPU that the object names, else of `device`. */
@@ -139,12 +137,13 @@ static struct stream *of_foreign(struct state *state, PyObject *object, const ch
     if ((r = read_native(object, &native)) < 0)
         return NULL;
     if (r == 0) {
-        PyErr_Format(PyExc_TypeError,
-                     PyLong_Check(object)
-                         ? "%R is no stream: for a native stream's address use sluice.Stream.from_handle(address, device)"
-                         : "%R is no stream: give a sluice.Stream, or one of PyTorch, CuPy or any library whose streams have "
-                           "__cuda_stream__",
-                     object);
+        PyErr_Format(
+            PyExc_TypeError,
+            PyLong_Check(object)
+                ? "%R is no stream: for a native stream's address use sluice.Stream.from_handle(address, device)"
+                : "%R is no stream: give a sluice.Stream, or one of PyTorch, CuPy or any library whose streams have "
+                  "__cuda_stream__",
+            object);
         return NULL;
     }
     if (device_ordinal(device) == -1) {
@@ -179,7 +178,8 @@ struct stream *stream_of(struct state *state, PyObject *object, const char *devi
     if (!opened || strcmp(stream_device(stream), opened->name) == 0)
         return stream;
     raise_as(state, ERROR_E_WRONG_DEVICE,
-             "%R is a stream of \"%s\", but the work is on \"%s\": give a stream of that device, which can wait for this one",
+             "%R is a stream of \"%s\", but the work is on \"%s\": give a stream of that device, which can wait for "
+             "this one",
              object, stream_device(stream), opened->name);
     stream_drop(stream);
     return NULL;

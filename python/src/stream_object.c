@@ -116,9 +116,10 @@ struct stream *stream_object_use(PyObject *self)
     if (!stream)
         return NULL;
     if (!stream_is_usable_here(stream))
-        raise_as(object->state, ERROR_E_INVALID,
-                 "%R is another thread's default stream, which this thread cannot use: name this thread's, or make a stream",
-                 self);
+        raise_as(
+            object->state, ERROR_E_INVALID,
+            "%R is another thread's default stream, which this thread cannot use: name this thread's, or make a stream",
+            self);
     else if (stream_check_reset(object->state, stream) == 0)
         return stream;
     stream_drop(stream);
@@ -382,15 +383,12 @@ static PyMemberDef members[] = {
 };
 
 static PyType_Slot slots[] = {
-    SLOT(Py_tp_dealloc, dealloc),
-    SLOT(Py_tp_traverse, traverse),
-    SLOT(Py_tp_clear, clear),
-    SLOT(Py_tp_methods, methods),
-    SLOT(Py_tp_members, members),
-    { 0, NULL },
+    SLOT(Py_tp_dealloc, dealloc), SLOT(Py_tp_traverse, traverse), SLOT(Py_tp_clear, clear),
+    SLOT(Py_tp_methods, methods), SLOT(Py_tp_members, members),   { 0, NULL },
 };
 
-TYPE_SPEC(stream_base, "sluice._Stream", struct stream_object, Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_GC, slots);
+TYPE_SPEC(stream_base, "sluice._Stream", struct stream_object,
+          Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_GC, slots);
 
 /* ---- functions of the module ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams and events as Python has them: sluice._streams.Stream is a class over _sluice._Stream, sluice._events.Event one over
- * the functions of event.c.
+ * Streams and events as Python has them: sluice._streams.Stream is a class over _sluice._Stream, sluice._events.Event
+ * one over the functions of event.c.
  */
 #ifndef SLUICE_PYTHON_STREAM_OBJECT_H
 #define SLUICE_PYTHON_STREAM_OBJECT_H
@@ -11,8 +11,8 @@
 /* A sluice.Stream that takes `stream` over; NULL with an exception, also if `stream` is NULL. */
 PyObject *stream_object(struct state *state, struct stream *stream);
 
-/* Its stream, for a call that works on it now: a new reference. NULL with StreamClosedError or StaleHandleError, or if it
- * is another thread's default stream. */
+/* Its stream, for a call that works on it now: a new reference. NULL with StreamClosedError or StaleHandleError, or if
+ * it is another thread's default stream. */
 struct stream *stream_object_use(PyObject *object);
 
 /* As stream_of, but a foreign stream that names no device is one of `device`; any device is accepted. */

@@ -34,14 +34,12 @@ static bool is_same(const struct sluice_array *a, const struct sluice_array *b)
 {
     size_t sizes = (size_t)a->ndim * sizeof a->shape[0];
 
-    return a->ndim == b->ndim && a->read_only == b->read_only &&
-           memcmp(&a->dtype, &b->dtype, sizeof a->dtype) == 0 &&
+    return a->ndim == b->ndim && a->read_only == b->read_only && memcmp(&a->dtype, &b->dtype, sizeof a->dtype) == 0 &&
            memcmp(a->shape, b->shape, sizes) == 0 && memcmp(a->strides, b->strides, sizes) == 0;
 }
 
 /* The view of this framework and memory; its shape may differ. */
-static struct view *find(const struct slot_views *slot, const struct sluice_array *a,
-                         enum framework framework)
+static struct view *find(const struct slot_views *slot, const struct sluice_array *a, enum framework framework)
 {
     struct view *view = slot ? slot->first : NULL;
 
@@ -73,9 +71,8 @@ static bool is_of(const struct views *views, const struct lease *lease)
     return views->session == lease->frame.session && views->generation == lease->frame.generation;
 }
 
-static PyObject *look_up(struct views *views, const struct lease *lease,
-                         const struct sluice_array *a, enum framework framework,
-                         struct slot_views **kept)
+static PyObject *look_up(struct views *views, const struct lease *lease, const struct sluice_array *a,
+                         enum framework framework, struct slot_views **kept)
 {
     struct slot_views *slot = kept ? *kept : NULL;
     PyObject *made = NULL;
@@ -133,8 +130,8 @@ static struct slot_views *new_slot(void)
 }
 
 /* Where to keep the frame's view: in the table, or in the frame alone; NULL: nowhere. */
-static struct slot_views *place(struct views *views, const struct lease *lease,
-                                struct slot_views **kept, struct slot_views **old)
+static struct slot_views *place(struct views *views, const struct lease *lease, struct slot_views **kept,
+                                struct slot_views **old)
 {
     struct slot_views **slot = &views->slots[lease->frame.slot];
 
@@ -152,7 +149,7 @@ static struct slot_views *place(struct views *views, const struct lease *lease,
 
 /* Keeps `made`, instead of a view of another shape if there is one. Without memory it keeps nothing. */
 static void store(struct views *views, const struct lease *lease, const struct sluice_array *a,
-                enum framework framework, PyObject *made, struct slot_views **kept)
+                  enum framework framework, PyObject *made, struct slot_views **kept)
 {
     struct slot_views *old[SLOTS] = { NULL }, *slot;
     PyObject *before = NULL;
@@ -206,8 +203,8 @@ static int pin(struct state *state, struct lease *lease, sluice_pin **out)
     return r == 0 ? 0 : -1;
 }
 
-PyObject *view_made(struct state *state, struct lease *lease, const struct sluice_array *a,
-                    enum framework framework, struct slot_views **kept)
+PyObject *view_made(struct state *state, struct lease *lease, const struct sluice_array *a, enum framework framework,
+                    struct slot_views **kept)
 {
     struct views *views = table_of(lease->channel);
     sluice_pin *pinned = NULL;
@@ -224,11 +221,10 @@ PyObject *view_made(struct state *state, struct lease *lease, const struct sluic
     return made;
 }
 
-PyObject *view_of(struct state *state, struct lease *lease, const struct sluice_array *a,
-                  enum framework framework, struct slot_views **kept)
+PyObject *view_of(struct state *state, struct lease *lease, const struct sluice_array *a, enum framework framework,
+                  struct slot_views **kept)
 {
-    return export_to(state, lease, framework) == 0 ? view_made(state, lease, a, framework, kept)
-                                                 : NULL;
+    return export_to(state, lease, framework) == 0 ? view_made(state, lease, a, framework, kept) : NULL;
 }
 
 void views_clear(struct channel *channel)

@@ -15,14 +15,14 @@
 
 struct slot_views; /* of one slot in one generation */
 
-/* The framework's view of a frame's array: a new reference. The framework's current stream uses the frame from now on. `kept`: what
- * the frame keeps, NULL at first, gets a reference; it may itself be NULL. */
-PyObject *view_of(struct state *state, struct lease *lease, const struct sluice_array *a,
-                  enum framework framework, struct slot_views **kept);
+/* The framework's view of a frame's array: a new reference. The framework's current stream uses the frame from now on.
+ * `kept`: what the frame keeps, NULL at first, gets a reference; it may itself be NULL. */
+PyObject *view_of(struct state *state, struct lease *lease, const struct sluice_array *a, enum framework framework,
+                  struct slot_views **kept);
 
 /* The same for a frame whose streams are recorded already. */
-PyObject *view_made(struct state *state, struct lease *lease, const struct sluice_array *a,
-                    enum framework framework, struct slot_views **kept);
+PyObject *view_made(struct state *state, struct lease *lease, const struct sluice_array *a, enum framework framework,
+                    struct slot_views **kept);
 
 /* With the GIL; NULL is none. */
 void slot_views_drop(struct slot_views *slot);

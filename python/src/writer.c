@@ -6,9 +6,9 @@
 
 #include "cipd.h"
 #include "clock.h"
+#include "export.h"
 #include "frame.h"
 #include "source.h"
-#include "export.h"
 #include "view.h"
 
 struct channel *writer_enter(struct writer *writer)
@@ -64,8 +64,7 @@ static int begin(struct writer *writer, struct lease *lease, int64_t timeout_ns)
         return SLUICE_E_STALE;
     if (PyErr_Occurred())
         return SLUICE_E_STALE;
-    if (r == 0 ||
-        r == SLUICE_NO_SLOT) /* 1 ns: keeps what in-order readers have not read */
+    if (r == 0 || r == SLUICE_NO_SLOT) /* 1 ns: keeps what in-order readers have not read */
         r = sluice_writer_begin(lease->channel->writer, timeout_ns > 0, &lease->frame);
     channel_leave(lease->channel);
     return r;
@@ -84,8 +83,7 @@ static int name_stream(struct writer *writer, struct lease *lease, PyObject *giv
 }
 
 /* `values`: meta, like, capture_ns, stream. */
-static PyObject *begin_frame(struct writer *writer, int64_t timeout_ns, PyObject **values,
-                             int *result)
+static PyObject *begin_frame(struct writer *writer, int64_t timeout_ns, PyObject **values, int *result)
 {
     PyObject *meta = values[0], *like = values[1], *capture_ns = values[2];
     struct lease *lease = lease_new(writer->channel);
@@ -100,8 +98,7 @@ static PyObject *begin_frame(struct writer *writer, int64_t timeout_ns, PyObject
         lease_discard(lease);
         return NULL;
     }
-    if ((meta || like || capture_ns) &&
-        header_fill(writer->state, &lease->frame, meta, like, capture_ns) < 0) {
+    if ((meta || like || capture_ns) && header_fill(writer->state, &lease->frame, meta, like, capture_ns) < 0) {
         (void)lease_drop(lease);
         return NULL;
     }
@@ -117,9 +114,8 @@ static PyObject *frame(PyObject *self, PyObject *const *args, Py_ssize_t count, 
     int64_t timeout_ns = SLUICE_DEFAULT;
     int r = 0;
 
-    if ((count || keywords) &&
-        (parse_fast("frame", names, 1, args, count, keywords, values) < 0 ||
-         parse_seconds(values[0], "timeout", SLUICE_DEFAULT, &timeout_ns) < 0))
+    if ((count || keywords) && (parse_fast("frame", names, 1, args, count, keywords, values) < 0 ||
+                                parse_seconds(values[0], "timeout", SLUICE_DEFAULT, &timeout_ns) < 0))
         return NULL;
     PyObject *made = begin_frame(writer, timeout_ns, values + 1, &r);
     if (!made && !PyErr_Occurred())
@@ -127,8 +123,7 @@ static PyObject *frame(PyObject *self, PyObject *const *args, Py_ssize_t count, 
     return made;
 }
 
-static PyObject *try_frame(PyObject *self, PyObject *const *args, Py_ssize_t count,
-                           PyObject *keywords)
+static PyObject *try_frame(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
     static const char *const names[] = { "meta", "like", "capture_ns", "stream", NULL };
     struct writer *writer = (struct writer *)self;
@@ -269,8 +264,10 @@ static PyObject *get_name(PyObject *self, void *Py_UNUSED(closure))
 static PyMethodDef methods[] = {
     { "frame", METHOD(frame), METH_FASTCALL | METH_KEYWORDS,
       "frame($self, timeout=None, *, meta=None, like=None, capture_ns=None, stream=None)\n--\n\n-> WriterFrame\n\n"
-      "Lends a free slot, for `with`: leaving commits it, an exception cancels it. `timeout` in seconds; None follows the\n"
-      "policy. `meta`: bytes for readers, up to 4,096. `like`: a Frame whose times and metadata are copied. `capture_ns`: when\n"
+      "Lends a free slot, for `with`: leaving commits it, an exception cancels it. `timeout` in seconds; None follows "
+      "the\n"
+      "policy. `meta`: bytes for readers, up to 4,096. `like`: a Frame whose times and metadata are copied. "
+      "`capture_ns`: when\n"
       "the content was captured (now). `stream`: on a GPU, the one whose work fills the slot; see Reader.next.\n\n"
       "Raises NoFreeSlot, with the holders of all slots, if none is free in time: the frame counts as dropped." },
     { "try_frame", METHOD(try_frame), METH_FASTCALL | METH_KEYWORDS,
@@ -278,8 +275,10 @@ static PyMethodDef methods[] = {
       "The same, and None instead of NoFreeSlot; never waits." },
     { "send", METHOD(writer_send), METH_FASTCALL | METH_KEYWORDS,
       "send($self, array, *, meta=None, like=None, capture_ns=None, pixel_format=None, stream=None)\n--\n\n-> int\n\n"
-      "Copies an array, or {name: array}, into a slot and commits it; returns its sequence. Arrays are anything with the\n"
-      "buffer protocol, DLPack or an array interface, with any strides. A shape larger than the format makes a new generation.\n"
+      "Copies an array, or {name: array}, into a slot and commits it; returns its sequence. Arrays are anything with "
+      "the\n"
+      "buffer protocol, DLPack or an array interface, with any strides. A shape larger than the format makes a new "
+      "generation.\n"
       "`pixel_format` says what the array is: FormatError if the channel's is another.\n\n"
       "Raises NoFreeSlot; FormatError for another data type; TypeError for what is not an array." },
     { "close", METHOD(close_), METH_NOARGS,

@@ -27,22 +27,20 @@ static void begin_watching(struct frame *frame)
     struct sluice_array a;
     struct unwritten *watch;
 
-    if (frame->device || sluice_frame_array_at(&frame->lease->frame, 0, &a) != 0 ||
-        a.nbytes < sizeof mark || !(watch = malloc(sizeof *watch)))
+    if (frame->device || sluice_frame_array_at(&frame->lease->frame, 0, &a) != 0 || a.nbytes < sizeof mark ||
+        !(watch = malloc(sizeof *watch)))
         return;
     watch->first = a.data;
     watch->size = (size_t)a.nbytes - sizeof mark + 1;
     watch->step = watch->size / SAMPLES + 1;
-    for (size_t at = 0; at < watch->size;
-         at += watch->step < sizeof mark ? sizeof mark : watch->step)
+    for (size_t at = 0; at < watch->size; at += watch->step < sizeof mark ? sizeof mark : watch->step)
         memcpy(watch->first + at, mark, sizeof mark);
     frame->unwritten = watch;
 }
 
 static bool was_written(const struct unwritten *watch)
 {
-    for (size_t at = 0; at < watch->size;
-         at += watch->step < sizeof mark ? sizeof mark : watch->step)
+    for (size_t at = 0; at < watch->size; at += watch->step < sizeof mark ? sizeof mark : watch->step)
         if (memcmp(watch->first + at, mark, sizeof mark) != 0)
             return true;
     return false;
@@ -81,8 +79,7 @@ PyObject *writer_frame_new(struct state *state, struct lease *lease)
 static int inherit(struct state *state, struct sluice_frame *frame, PyObject *like)
 {
     if (!Py_IS_TYPE(like, state->frame)) {
-        PyErr_Format(PyExc_TypeError, "like must be a Frame that a reader holds, not %R",
-                     (PyObject *)Py_TYPE(like));
+        PyErr_Format(PyExc_TypeError, "like must be a Frame that a reader holds, not %R", (PyObject *)Py_TYPE(like));
         return -1;
     }
     struct lease *lease = frame_lease((struct frame *)like);
@@ -98,8 +95,7 @@ static int inherit(struct state *state, struct sluice_frame *frame, PyObject *li
     return 0;
 }
 
-int header_fill(struct state *state, struct sluice_frame *frame, PyObject *meta, PyObject *like,
-                PyObject *capture_ns)
+int header_fill(struct state *state, struct sluice_frame *frame, PyObject *meta, PyObject *like, PyObject *capture_ns)
 {
     if (like && like != Py_None && inherit(state, frame, like) < 0)
         return -1;
@@ -114,8 +110,8 @@ int header_fill(struct state *state, struct sluice_frame *frame, PyObject *meta,
     return 0;
 }
 
-/* Enters the channel to access the slot: a closed writer has unmapped it, and another thread may have ended the frame. False with an
- * exception. */
+/* Enters the channel to access the slot: a closed writer has unmapped it, and another thread may have ended the frame.
+ * False with an exception. */
 static bool enter_slot(const struct frame *frame, const struct lease *lease)
 {
     struct channel *channel = lease->channel;
@@ -170,8 +166,8 @@ static void put_back(struct frame *frame, struct lease *lease)
     UNGUARD()
 }
 
-/* After a failed commit: cancels the frame, so that arrays made from it are stale. If a capture prevents that, the frame stays with
- * its arrays and ends with the last of them. The exception is set. */
+/* After a failed commit: cancels the frame, so that arrays made from it are stale. If a capture prevents that, the
+ * frame stays with its arrays and ends with the last of them. The exception is set. */
 static void give_up(const struct state *state, struct lease *lease)
 {
     struct channel *channel = lease->channel;
@@ -229,8 +225,7 @@ static PyObject *end(struct frame *frame, struct lease *lease, bool commit, bool
     channel_leave(channel);
     if (r == SLUICE_E_CAPTURING) {
         if (!PyErr_Occurred())
-            raise_capturing(frame->state, lease,
-                            commit ? "it cannot be committed" : "it cannot be cancelled");
+            raise_capturing(frame->state, lease, commit ? "it cannot be committed" : "it cannot be cancelled");
         if (may_stay)
             put_back(frame, lease);
         else
@@ -257,8 +252,7 @@ static PyObject *end_now(PyObject *self, bool commit)
     struct lease *lease = frame_end(frame);
 
     if (!lease)
-        return raise_as(frame->state, ERROR_E_STALE,
-                        "this frame was committed or cancelled already");
+        return raise_as(frame->state, ERROR_E_STALE, "this frame was committed or cancelled already");
     return end(frame, lease, commit, true);
 }
 
@@ -309,8 +303,8 @@ static PyObject *reshape(PyObject *self, PyObject *args, PyObject *keywords)
     if (count < 0)
         return NULL;
     if (count > SLUICE_MAX_DIMS)
-        return raise_as(frame->state, ERROR_E_FORMAT, "a shape of %zd dimensions: at most %d are possible",
-                        count, SLUICE_MAX_DIMS);
+        return raise_as(frame->state, ERROR_E_FORMAT, "a shape of %zd dimensions: at most %d are possible", count,
+                        SLUICE_MAX_DIMS);
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *size = PyLong_Check(shape) ? Py_NewRef(shape) : PySequence_GetItem(shape, i);
         sizes[i] = size ? PyLong_AsLongLong(size) : -1;
@@ -335,8 +329,8 @@ static PyObject *resize(PyObject *self, PyObject *args, PyObject *keywords)
     uint32_t width, height;
     const char *name = NULL;
 
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&O&|z:resize", names, parse_u32, &width,
-                                     parse_u32, &height, &name))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&O&|z:resize", names, parse_u32, &width, parse_u32, &height,
+                                     &name))
         return NULL;
     struct lease *lease = frame_lease(frame);
     if (!lease)
@@ -413,12 +407,17 @@ static PyMethodDef methods[] = {
     FRAME_METHODS,
     { "commit", METHOD(commit), METH_NOARGS,
       "commit($self)\n--\n\n"
-      "Publishes the frame; leaving `with` does it. Arrays made from it are stale from then on: Python cannot take them\n"
+      "Publishes the frame; leaving `with` does it. Arrays made from it are stale from then on: Python cannot take "
+      "them\n"
       "away, but writing to them changes what readers see.\n\n"
-      "On a GPU readers get it behind the work on the streams that used it (see torch(), used_on(), Writer.frame(stream=)).\n\n"
-      "Raises StaleError if it was committed or cancelled already, or the writer is closed; LostError, and cancels the frame,\n"
-      "if one of its streams waited for a frame (ahead=True) that was lost: nothing made from that is published; CaptureError\n"
-      "while one of its streams captures a graph: nothing was queued, and the frame can be committed after the capture." },
+      "On a GPU readers get it behind the work on the streams that used it (see torch(), used_on(), "
+      "Writer.frame(stream=)).\n\n"
+      "Raises StaleError if it was committed or cancelled already, or the writer is closed; LostError, and cancels the "
+      "frame,\n"
+      "if one of its streams waited for a frame (ahead=True) that was lost: nothing made from that is published; "
+      "CaptureError\n"
+      "while one of its streams captures a graph: nothing was queued, and the frame can be committed after the "
+      "capture." },
     { "cancel", METHOD(cancel), METH_NOARGS,
       "cancel($self)\n--\n\n"
       "Returns the slot unpublished; an exception in `with` does it. Raises CaptureError as commit()." },
@@ -433,7 +432,10 @@ static PyMethodDef methods[] = {
     { NULL, NULL, 0, NULL },
 };
 
-#define MEMBER(name, type, text) { #name, type, offsetof(struct frame, header.name), READONLY, text }
+#define MEMBER(name, type, text) \
+    { \
+#name, type, offsetof(struct frame, header.name), READONLY, text \
+    }
 static PyMemberDef members[] = {
     MEMBER(sequence, T_ULONGLONG, "0 until commit, then 1, 2, 3..."),
     MEMBER(slot, T_UINT, SLOT_TEXT),
@@ -457,10 +459,9 @@ static PyType_Slot slots[] = {
     SLOT(Py_tp_methods, methods),
     { Py_tp_members, members },
     SLOT(Py_tp_getset, fields),
-    { Py_tp_doc,
-      (void *)"A slot to fill, from writer.frame(): with writer.frame() as f: "
-              "f.numpy()[:] = image.\n"
-              "Leaving `with` commits it; an exception, or dropping the last reference, cancels it." },
+    { Py_tp_doc, (void *)"A slot to fill, from writer.frame(): with writer.frame() as f: "
+                         "f.numpy()[:] = image.\n"
+                         "Leaving `with` commits it; an exception, or dropping the last reference, cancels it." },
     { 0, NULL },
 };
 

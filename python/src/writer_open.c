@@ -20,11 +20,11 @@ PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(key
     uint32_t user_ids[MAX_IDS], group_ids[MAX_IDS], pitch_align;
     int writable, graph, r;
 
-    if (!PyArg_ParseTuple(args, "ssIOO&O&O&pOOOpOO&O:Writer", &params.name, &params.device, &params.policy, &wait, parse_u32,
-                          &params.slots, parse_u32, &params.max_slots, parse_u32, &params.readers, &writable,
+    if (!PyArg_ParseTuple(args, "ssIOO&O&O&pOOOpOO&O:Writer", &params.name, &params.device, &params.policy, &wait,
+                          parse_u32, &params.slots, parse_u32, &params.max_slots, parse_u32, &params.readers, &writable,
                           &lease_timeout, &uids, &gids, &graph, &entries, parse_u32, &pitch_align, &cipd) ||
-        parse_seconds(wait, "wait", SLUICE_S, &params.wait_ns) < 0 || parse_ids(uids, user_ids, &params.uid_count) < 0 ||
-        parse_ids(gids, group_ids, &params.gid_count) < 0 ||
+        parse_seconds(wait, "wait", SLUICE_S, &params.wait_ns) < 0 ||
+        parse_ids(uids, user_ids, &params.uid_count) < 0 || parse_ids(gids, group_ids, &params.gid_count) < 0 ||
         parse_seconds(lease_timeout, "lease_timeout", 0, &params.lease_timeout_ns) < 0 ||
         format_parse(state, entries, pitch_align, &format) < 0 ||
         (cipd != Py_None && cipd_writer_params(cipd, &cipd_params) < 0))
@@ -53,8 +53,7 @@ PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(key
     channel->slow = cipd_params.block != 0;
     Py_BEGIN_ALLOW_THREADS r = sluice_writer_open(&channel->writer, &params);
     Py_END_ALLOW_THREADS if (r != 0) raise_result(state, r);
-    if (r == 0 && (strcmp(params.device, "host") == 0 ||
-                   (channel->device = device_open(state, params.device))))
+    if (r == 0 && (strcmp(params.device, "host") == 0 || (channel->device = device_open(state, params.device))))
         return (PyObject *)writer;
     Py_DECREF(writer);
     return NULL;

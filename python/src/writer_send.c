@@ -34,8 +34,7 @@ static int set_name(struct writer *writer, struct sluice_array *array, PyObject 
     return -1;
 }
 
-static int add_source(struct writer *writer, struct send *send, PyObject *name,
-                      PyObject *object)
+static int add_source(struct writer *writer, struct send *send, PyObject *name, PyObject *object)
 {
     struct source *source = &send->sources[send->count];
 
@@ -79,14 +78,12 @@ static int open_send(struct writer *writer, PyObject *object, struct send *send)
     PyObject *items = PyMapping_Items(object);
     Py_ssize_t count = items ? PyList_Size(items) : -1;
     if (count > SLUICE_MAX_ARRAYS) {
-        raise_as(writer->state, ERROR_E_FORMAT, "%zd arrays: a frame holds 1 to %d", count,
-                 SLUICE_MAX_ARRAYS);
+        raise_as(writer->state, ERROR_E_FORMAT, "%zd arrays: a frame holds 1 to %d", count, SLUICE_MAX_ARRAYS);
         count = -1;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *name, *array;
-        if (mapping_item(items, i, &name, &array) < 0 ||
-            add_source(writer, send, name, array) < 0)
+        if (mapping_item(items, i, &name, &array) < 0 || add_source(writer, send, name, array) < 0)
             count = -1;
     }
     Py_XDECREF(items);
@@ -149,8 +146,7 @@ static int prepare(struct writer *writer, struct send *send, PyObject *given)
     return choose(writer, send, given);
 }
 
-static int check_pixel_format(struct writer *writer, struct channel *channel,
-                              const char *pixel_format)
+static int check_pixel_format(struct writer *writer, struct channel *channel, const char *pixel_format)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
     uint32_t wanted = sluice_pixel_format_find(pixel_format), have;
@@ -163,9 +159,8 @@ static int check_pixel_format(struct writer *writer, struct channel *channel,
     have = format.arrays[0].image.pixel_format;
     if (wanted && wanted == have)
         return 0;
-    raise_as(writer->state, ERROR_E_FORMAT,
-             "channel '%s' has pixel format %s, and the array has %s: convert it", channel->name,
-             sluice_pixel_format_name(have), pixel_format);
+    raise_as(writer->state, ERROR_E_FORMAT, "channel '%s' has pixel format %s, and the array has %s: convert it",
+             channel->name, sluice_pixel_format_name(have), pixel_format);
     return -1;
 }
 
@@ -233,9 +228,9 @@ static struct kept *remove_done(struct writer *writer)
     return done;
 }
 
-/* With the channel entered; creates no object. A buffer is not read after send() returns, unless that returns `early`. */
-static void keep(struct writer *writer, struct send *send, struct kept *kept,
-                 struct sluice_ticket ticket, bool early)
+/* With the channel entered; creates no object. A buffer is not read after send() returns, unless that returns `early`.
+ */
+static void keep(struct writer *writer, struct send *send, struct kept *kept, struct sluice_ticket ticket, bool early)
 {
     kept->ticket = ticket;
     for (uint32_t i = 0; i < send->count; i++) {
@@ -250,8 +245,9 @@ static void keep(struct writer *writer, struct send *send, struct kept *kept,
 
 /* ---- sending ---- */
 
-/* Waits in slices until the GPU has read what the program may change after send() returns; the frame is published already. The channel
- * is entered before and after. The library's result, with an exception if a signal ended the wait. */
+/* Waits in slices until the GPU has read what the program may change after send() returns; the frame is published
+ * already. The channel is entered before and after. The library's result, with an exception if a signal ended the wait.
+ */
 static int wait_until_read(struct writer *writer, struct sluice_ticket ticket)
 {
     struct channel *channel = writer->channel;
@@ -288,9 +284,8 @@ static int send_on_gpu(struct writer *writer, struct send *send, struct sluice_f
         free(kept);
         return SLUICE_E_CAPTURING;
     }
-    Py_BEGIN_ALLOW_THREADS r =
-        sluice_writer_send_frame(writer->channel->writer, header, send->arrays, send->count,
-                                 choice_handle(choice), asks ? &ticket : NULL);
+    Py_BEGIN_ALLOW_THREADS r = sluice_writer_send_frame(writer->channel->writer, header, send->arrays, send->count,
+                                                        choice_handle(choice), asks ? &ticket : NULL);
     if (r == 0 && choice_hold_sources(choice, send->sources, send->count) != 0)
         waits = true;
     if (r == 0 && waits)
@@ -315,16 +310,13 @@ static int send_on_host(struct writer *writer, struct send *send, struct sluice_
     for (uint32_t i = 0; i < send->count; i++)
         bytes += send->arrays[i].nbytes;
     if (bytes <= SMALL && writer->wait_ns == 0)
-        return sluice_writer_send_frame(to, header, send->arrays, send->count, SLUICE_ON_CPU,
-                                        NULL);
-    Py_BEGIN_ALLOW_THREADS r =
-        sluice_writer_send_frame(to, header, send->arrays, send->count, SLUICE_ON_CPU, NULL);
+        return sluice_writer_send_frame(to, header, send->arrays, send->count, SLUICE_ON_CPU, NULL);
+    Py_BEGIN_ALLOW_THREADS r = sluice_writer_send_frame(to, header, send->arrays, send->count, SLUICE_ON_CPU, NULL);
     Py_END_ALLOW_THREADS return r;
 }
 
 /* The library's result; check for an exception. */
-static int send_arrays(struct writer *writer, struct send *send, struct sluice_frame *header,
-                       const char *pixel_format)
+static int send_arrays(struct writer *writer, struct send *send, struct sluice_frame *header, const char *pixel_format)
 {
     struct channel *channel;
     struct kept *done = NULL;
@@ -340,8 +332,7 @@ static int send_arrays(struct writer *writer, struct send *send, struct sluice_f
     if (r == SLUICE_NO_SLOT)
         r = drop_frame(channel, header);
     if (r == 0 && (!pixel_format || check_pixel_format(writer, channel, pixel_format) == 0)) {
-        r = send->choice.on_gpu ? send_on_gpu(writer, send, header)
-                                  : send_on_host(writer, send, header);
+        r = send->choice.on_gpu ? send_on_gpu(writer, send, header) : send_on_host(writer, send, header);
         if (r == 0 && writer->kept) /* otherwise the library's message is still needed */
             done = remove_done(writer);
     }
@@ -357,8 +348,7 @@ static int send_arrays(struct writer *writer, struct send *send, struct sluice_f
 
 PyObject *writer_send(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
-    static const char *const names[] = { "array",        "meta",   "like", "capture_ns",
-                                         "pixel_format", "stream", NULL };
+    static const char *const names[] = { "array", "meta", "like", "capture_ns", "pixel_format", "stream", NULL };
     struct writer *writer = (struct writer *)self;
     PyObject *values[6];
     char meta[SLUICE_MAX_META];
@@ -373,15 +363,13 @@ PyObject *writer_send(PyObject *self, PyObject *const *args, Py_ssize_t count, P
         PyErr_SetString(PyExc_TypeError, "send() takes an array, or a mapping of names to arrays");
         return NULL;
     }
-    if (values[4] && values[4] != Py_None &&
-        !(pixel_format = PyUnicode_AsUTF8AndSize(values[4], NULL)))
+    if (values[4] && values[4] != Py_None && !(pixel_format = PyUnicode_AsUTF8AndSize(values[4], NULL)))
         return NULL;
     send.count = 0;
     send.choice = (struct stream_choice){ .stream = NULL };
     send.user = (struct user){ writer->channel, device_text(writer->channel->device), false };
     if (header_fill(writer->state, &header, values[1], values[2], values[3]) == 0 &&
-        open_send(writer, values[0], &send) == 0 &&
-        prepare(writer, &send, values[5]) == 0)
+        open_send(writer, values[0], &send) == 0 && prepare(writer, &send, values[5]) == 0)
         r = send_arrays(writer, &send, &header, pixel_format);
     choice_drop(&send.choice);
     for (uint32_t i = 0; i < send.count; i++)

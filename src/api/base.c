@@ -9,11 +9,11 @@
 const char *sluice_result_text(int result)
 {
     switch (result) {
-#define TEXT(name, number, text) case number: return text;
+#define TEXT(name, number, text) \
+    case number: return text;
         SLUICE_RESULTS(TEXT)
 #undef TEXT
-    default:
-        return "no such result";
+    default: return "no such result";
     }
 }
 

@@ -94,7 +94,8 @@ int sluice_cipd_barrier_look(const char *name, int64_t stale_ns, struct sluice_c
     if (!info)
         return sl_fail(SLUICE_E_INVALID, "sluice_cipd_barrier_look: info is NULL");
     if (stale_ns < 0)
-        return sl_fail(SLUICE_E_INVALID, "sluice_cipd_barrier_look: stale_ns is %lld, and must be 0 or more", (long long)stale_ns);
+        return sl_fail(SLUICE_E_INVALID, "sluice_cipd_barrier_look: stale_ns is %lld, and must be 0 or more",
+                       (long long)stale_ns);
     return sl_cipd_barrier_info(name, stale_ns, info);
 }
 

@@ -50,8 +50,8 @@ int sluice_frame_device(const struct sluice_frame *frame, char *name, size_t siz
     if (!name)
         r = sl_fail(SLUICE_E_INVALID, "name is NULL");
     else if (size < length)
-        r = sl_fail(SLUICE_E_LIMIT, "the device's name needs %zu bytes, there is room for %zu; %d are always enough", length,
-                    size, SL_DEVICE_NAME);
+        r = sl_fail(SLUICE_E_LIMIT, "the device's name needs %zu bytes, there is room for %zu; %d are always enough",
+                    length, size, SL_DEVICE_NAME);
     else
         memcpy(name, view.device, length);
     sl_view_end(&view);

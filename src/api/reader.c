@@ -14,7 +14,7 @@
 #include "util/result.h"
 
 #define LEAST_PARAMS offsetof(struct sluice_reader_params, depth)
-#define LEAST_STATS offsetof(struct sluice_reader_stats, sessions)
+#define LEAST_STATS  offsetof(struct sluice_reader_stats, sessions)
 
 static int check_frame(const struct sluice_reader *reader, const struct sluice_frame *frame)
 {
@@ -36,7 +36,8 @@ int sluice_reader_open(sluice_reader **out, const struct sluice_reader_params *c
         return sl_fail(SLUICE_E_INVALID, "sluice_reader_open: reader is NULL");
     if ((r = sl_object_forked()) != 0 ||
         (r = sl_params_load(&params, sizeof params, LEAST_PARAMS, caller, "struct sluice_reader_params")) != 0 ||
-        (r = sl_channel_of(params.name, &ops, &name)) != 0 || (r = sl_channel_check_reader_params(ops, name, &params)) != 0)
+        (r = sl_channel_of(params.name, &ops, &name)) != 0 ||
+        (r = sl_channel_check_reader_params(ops, name, &params)) != 0)
         return r;
     reader = (struct sluice_reader *)sl_object_new(SL_HANDLE_READER, ops->reader_bytes);
     if (!reader)
@@ -93,7 +94,8 @@ int sluice_reader_close(sluice_reader **handle)
 /* ---- frames ---- */
 
 /* On a reader that is held. */
-static int acquire(struct sluice_reader *reader, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame)
+static int acquire(struct sluice_reader *reader, struct sluice_stream stream, int64_t timeout_ns,
+                   struct sluice_frame *frame)
 {
     int r;
 
@@ -110,7 +112,8 @@ static int acquire(struct sluice_reader *reader, struct sluice_stream stream, in
     return r;
 }
 
-int sluice_reader_acquire(sluice_reader *handle, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame)
+int sluice_reader_acquire(sluice_reader *handle, struct sluice_stream stream, int64_t timeout_ns,
+                          struct sluice_frame *frame)
 {
     struct sluice_reader *reader;
     int r = sl_reader_hold(handle, &reader);
@@ -165,8 +168,8 @@ int sluice_reader_pin(sluice_reader *handle, const struct sluice_frame *frame, s
     return r;
 }
 
-int sluice_reader_fetch(sluice_reader *handle, const struct sluice_frame *frame, const struct sluice_array *arrays, uint32_t count,
-                        struct sluice_stream stream, struct sluice_ticket *ticket)
+int sluice_reader_fetch(sluice_reader *handle, const struct sluice_frame *frame, const struct sluice_array *arrays,
+                        uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket)
 {
     struct sluice_reader *reader;
     int r = sl_reader_hold(handle, &reader);
@@ -202,10 +205,11 @@ static int give_device(const struct sluice_reader *reader, const char *device, c
     if (!name)
         return sl_fail(SLUICE_E_INVALID, "channel '%s': name is NULL", reader->name);
     if (!device[0])
-        return sl_fail(SLUICE_NO_WRITER, "channel '%s': its device is not known before a writer has connected", reader->name);
+        return sl_fail(SLUICE_NO_WRITER, "channel '%s': its device is not known before a writer has connected",
+                       reader->name);
     if (size < length)
-        return sl_fail(SLUICE_E_LIMIT, "the device's name needs %zu bytes, there is room for %zu; %d are always enough", length, size,
-                       SL_DEVICE_NAME);
+        return sl_fail(SLUICE_E_LIMIT, "the device's name needs %zu bytes, there is room for %zu; %d are always enough",
+                       length, size, SL_DEVICE_NAME);
     memcpy(name, device, length);
     return 0;
 }

@@ -10,7 +10,10 @@
 
 /* ---- list ---- */
 
-const char *sluice_registry_folder(void) { return sl_channel_standard()->registry_folder(); }
+const char *sluice_registry_folder(void)
+{
+    return sl_channel_standard()->registry_folder();
+}
 
 int sluice_registry_list(const char *folder, struct sluice_registry_entry *entries, size_t capacity, size_t *count)
 {

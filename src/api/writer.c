@@ -16,7 +16,7 @@
 #include "util/result.h"
 
 #define LEAST_PARAMS offsetof(struct sluice_writer_params, slots)
-#define LEAST_STATS offsetof(struct sluice_writer_stats, cancelled)
+#define LEAST_STATS  offsetof(struct sluice_writer_stats, cancelled)
 
 static int check_frame(const struct sluice_writer *writer, const struct sluice_frame *frame)
 {
@@ -45,7 +45,8 @@ int sluice_writer_open(sluice_writer **out, const struct sluice_writer_params *c
         return sl_fail(SLUICE_E_INVALID, "sluice_writer_open: writer is NULL");
     if ((r = sl_object_forked()) != 0 ||
         (r = sl_params_load(&params, sizeof params, LEAST_PARAMS, caller, "struct sluice_writer_params")) != 0 ||
-        (r = sl_channel_of(params.name, &ops, &name)) != 0 || (r = sl_channel_check_writer_params(ops, name, &params)) != 0)
+        (r = sl_channel_of(params.name, &ops, &name)) != 0 ||
+        (r = sl_channel_check_writer_params(ops, name, &params)) != 0)
         return r;
     writer = (struct sluice_writer *)sl_object_new(SL_HANDLE_WRITER, ops->writer_bytes);
     if (!writer)
@@ -158,8 +159,8 @@ int sluice_writer_send_frame(sluice_writer *handle, struct sluice_frame *header,
     return r;
 }
 
-int sluice_writer_send(sluice_writer *handle, const struct sluice_array *arrays, uint32_t count, struct sluice_stream stream,
-                       struct sluice_ticket *ticket)
+int sluice_writer_send(sluice_writer *handle, const struct sluice_array *arrays, uint32_t count,
+                       struct sluice_stream stream, struct sluice_ticket *ticket)
 {
     struct sluice_frame header; /* a send reads only the members set below; clearing the rest would take time */
 

@@ -23,7 +23,10 @@ static const struct sl_channel_ops *find_scheme(const char *scheme, size_t lengt
     return NULL;
 }
 
-const struct sl_channel_ops *sl_channel_standard(void) { return backends[0]; }
+const struct sl_channel_ops *sl_channel_standard(void)
+{
+    return backends[0];
+}
 
 int sl_channel_of(const char *channel, const struct sl_channel_ops **ops, const char **name)
 {
@@ -36,7 +39,8 @@ int sl_channel_of(const char *channel, const struct sl_channel_ops **ops, const 
         size_t length = (size_t)(colon - channel);
         found = find_scheme(channel, length);
         if (!found)
-            return sl_fail(SLUICE_E_NAME, "'%.80s': this release knows no scheme '%.*s'; write sluice:NAME, NAME or cipd:NAME",
+            return sl_fail(SLUICE_E_NAME,
+                           "'%.80s': this release knows no scheme '%.*s'; write sluice:NAME, NAME or cipd:NAME",
                            channel, (int)(length > 40 ? 40 : length), channel);
         channel = colon + 1;
     }
@@ -57,12 +61,14 @@ static int check_cipd(const struct sl_channel_ops *ops, const char *name, const 
     return sl_fail(SLUICE_E_INVALID, "channel '%s': `cipd` is for channels named \"cipd:NAME\"", name);
 }
 
-int sl_channel_check_writer_params(const struct sl_channel_ops *ops, const char *name, const struct sluice_writer_params *params)
+int sl_channel_check_writer_params(const struct sl_channel_ops *ops, const char *name,
+                                   const struct sluice_writer_params *params)
 {
     return check_cipd(ops, name, params->cipd);
 }
 
-int sl_channel_check_reader_params(const struct sl_channel_ops *ops, const char *name, const struct sluice_reader_params *params)
+int sl_channel_check_reader_params(const struct sl_channel_ops *ops, const char *name,
+                                   const struct sluice_reader_params *params)
 {
     return check_cipd(ops, name, params->cipd);
 }
@@ -116,7 +122,8 @@ int sl_writer_enter(sluice_writer *handle, struct sluice_writer **writer)
     int r = sl_writer_hold(handle, writer);
 
     if (r == 0 && !claim(&(*writer)->busy)) {
-        r = sl_fail(SLUICE_E_BUSY, "channel '%s': two threads use its writer at once: one at a time may", (*writer)->name);
+        r = sl_fail(SLUICE_E_BUSY, "channel '%s': two threads use its writer at once: one at a time may",
+                    (*writer)->name);
         sl_object_drop(&(*writer)->object);
     }
     return r;
@@ -132,7 +139,11 @@ int sl_reader_enter(struct sluice_reader *reader)
 {
     if (claim(&reader->busy))
         return 0;
-    return sl_fail(SLUICE_E_BUSY, "channel '%s': two threads acquire from one reader at once: open one each", reader->name);
+    return sl_fail(SLUICE_E_BUSY, "channel '%s': two threads acquire from one reader at once: open one each",
+                   reader->name);
 }
 
-void sl_reader_leave(struct sluice_reader *reader) { unclaim(&reader->busy); }
+void sl_reader_leave(struct sluice_reader *reader)
+{
+    unclaim(&reader->busy);
+}

@@ -32,37 +32,37 @@ struct sluice_reader {
     struct sl_object object;
     const struct sl_channel_ops *ops;
     char name[SL_CHANNEL_NAME];
-    sl_word32 busy; /* as in a writer, for acquire */
+    sl_word32 busy;       /* as in a writer, for acquire */
     sl_mutex copier_lock; /* guards the members below; held while a copier is made, which may wait for the driver */
     struct sl_fetch_copier *copiers;
     struct sl_fetch_pin *fetch_pins; /* of fetches that were given up */
 };
 
-/* Results and messages are those that the public calls promise. The API has checked for all: handles; pointers that may not
- * be NULL; time-outs; that no frame is committed behind the wait for one that is still to come. A writer's calls come from one
- * thread at a time, except stats and view; a reader's from any thread, except acquire. */
+/* Results and messages are those that the public calls promise. The API has checked for all: handles; pointers that may
+ * not be NULL; time-outs; that no frame is committed behind the wait for one that is still to come. A writer's calls
+ * come from one thread at a time, except stats and view; a reader's from any thread, except acquire. */
 struct sl_channel_ops {
     const char *scheme;
     size_t writer_bytes, reader_bytes; /* of the structs that begin with the ones above */
 
     int (*check_name)(const char *name); /* SLUICE_E_NAME with a message */
-    int (*info)(const char *name, int64_t timeout_ns, struct sluice_channel_info *info, struct sluice_reader_info *readers,
-                uint32_t capacity);
+    int (*info)(const char *name, int64_t timeout_ns, struct sluice_channel_info *info,
+                struct sluice_reader_info *readers, uint32_t capacity);
 
     /* The registry; NULL for channels that it does not list. `folder`: NULL for this process's own. */
     const char *(*registry_folder)(void);
     int (*registry_list)(const char *folder, struct sluice_registry_entry *entries, size_t capacity, size_t *count);
     int (*registry_watch)(const char *folder, int *fd); /* becomes readable when a channel comes or goes */
 
-    /* Opens a zeroed writer that has its ops and name. Strings and structs that `params` points to do not outlive the call.
-     * Sets object.finish before it can fail; that ends the writer, however far it was opened. */
+    /* Opens a zeroed writer that has its ops and name. Strings and structs that `params` points to do not outlive the
+     * call. Sets object.finish before it can fail; that ends the writer, however far it was opened. */
     int (*writer_open)(struct sluice_writer *writer, const struct sluice_writer_params *params);
     int (*begin)(struct sluice_writer *writer, int64_t timeout_ns, struct sluice_frame *frame);
     int (*wait)(struct sluice_writer *writer, int64_t timeout_ns);
     int (*commit)(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream);
     int (*cancel)(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream);
-    int (*send)(struct sluice_writer *writer, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t count,
-                struct sluice_stream stream, struct sluice_ticket *ticket);
+    int (*send)(struct sluice_writer *writer, struct sluice_frame *header, const struct sluice_array *arrays,
+                uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket);
     int (*reformat)(struct sluice_writer *writer, const struct sluice_format *format); /* complete */
     int (*writer_format)(struct sluice_writer *writer, struct sluice_format *format);
     void (*writer_stats)(struct sluice_writer *writer, struct sluice_writer_stats *stats);
@@ -71,16 +71,20 @@ struct sl_channel_ops {
 
     /* As writer_open. */
     int (*reader_open)(struct sluice_reader *reader, const struct sluice_reader_params *params);
-    int (*acquire)(struct sluice_reader *reader, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame);
+    int (*acquire)(struct sluice_reader *reader, struct sluice_stream stream, int64_t timeout_ns,
+                   struct sluice_frame *frame);
     int (*release)(struct sluice_reader *reader, struct sluice_frame *frame, struct sluice_stream stream);
     int (*check)(struct sluice_reader *reader, const struct sluice_frame *frame);
-    int (*check_fetched)(struct sluice_reader *reader, const struct sluice_frame *frame); /* is it whole, after a fetch that is done? NULL: leases see to that */
+    int (*check_fetched)(
+        struct sluice_reader *reader,
+        const struct sluice_frame *frame); /* is it whole, after a fetch that is done? NULL: leases see to that */
     int (*reader_format)(struct sluice_reader *reader, struct sluice_format *format);
     void (*reader_device)(struct sluice_reader *reader, char name[SL_DEVICE_NAME]); /* "": not known yet */
     int (*reader_fd)(struct sluice_reader *reader);
     void (*reader_stats)(struct sluice_reader *reader, struct sluice_reader_stats *stats);
     void (*reader_stop)(struct sluice_reader *reader);
-    void (*reader_stopped)(struct sluice_reader *reader); /* by close, after stop: waits for what still uses the reader */
+    void (*reader_stopped)(
+        struct sluice_reader *reader); /* by close, after stop: waits for what still uses the reader */
     int (*reader_pin)(struct sluice_reader *reader, const struct sluice_frame *frame, sluice_pin **pin);
     int (*reader_view)(struct sluice_reader *reader, const struct sluice_frame *frame, struct sl_view *view);
 };
@@ -93,8 +97,10 @@ int sl_channel_of(const char *channel, const struct sl_channel_ops **ops, const 
 const struct sl_channel_ops *sl_channel_standard(void);
 
 /* SLUICE_E_INVALID if parameters that only one backend takes are given to another. */
-int sl_channel_check_writer_params(const struct sl_channel_ops *ops, const char *name, const struct sluice_writer_params *params);
-int sl_channel_check_reader_params(const struct sl_channel_ops *ops, const char *name, const struct sluice_reader_params *params);
+int sl_channel_check_writer_params(const struct sl_channel_ops *ops, const char *name,
+                                   const struct sluice_writer_params *params);
+int sl_channel_check_reader_params(const struct sl_channel_ops *ops, const char *name,
+                                   const struct sluice_reader_params *params);
 
 /* The writer or reader behind a handle, kept alive until sl_object_drop. */
 int sl_writer_hold(sluice_writer *handle, struct sluice_writer **writer);

@@ -21,7 +21,8 @@ struct sl_fetch_copier {
     struct sl_copier copier;
 };
 
-/* A fetch that was given up may begin yet: what it reads stays mapped until the reader has closed and no copy is under way. */
+/* A fetch that was given up may begin yet: what it reads stays mapped until the reader has closed and no copy is under
+ * way. */
 struct sl_fetch_pin {
     struct sl_fetch_pin *next;
     sluice_pin *pin;
@@ -166,7 +167,8 @@ static int fetch(struct sluice_reader *reader, const struct sl_view *view, const
     return r;
 }
 
-/* The frame may be released before the copies end. What cannot be pinned cannot be unmapped under the GPU's work either. */
+/* The frame may be released before the copies end. What cannot be pinned cannot be unmapped under the GPU's work
+ * either. */
 static void keep_mapped(struct sluice_reader *reader, const struct sluice_frame *frame)
 {
     struct sl_fetch_pin *left = malloc(sizeof *left);
@@ -174,7 +176,8 @@ static void keep_mapped(struct sluice_reader *reader, const struct sluice_frame 
     char why[640];
 
     snprintf(why, sizeof why, "%s", sl_last_error());
-    if (reader->ops->reader_pin(reader, frame, &pin) == 0 && left) { /* without memory for `left` the pin stays for good */
+    if (reader->ops->reader_pin(reader, frame, &pin) == 0 &&
+        left) { /* without memory for `left` the pin stays for good */
         left->pin = pin;
         sl_mutex_lock(&reader->copier_lock);
         left->next = reader->fetch_pins;
@@ -186,8 +189,8 @@ static void keep_mapped(struct sluice_reader *reader, const struct sluice_frame 
     (void)sl_fail_text(0, why);
 }
 
-int sl_fetch(struct sluice_reader *reader, const struct sluice_frame *frame, const struct sluice_array *arrays, uint32_t count,
-             struct sluice_stream stream, struct sluice_ticket *ticket)
+int sl_fetch(struct sluice_reader *reader, const struct sluice_frame *frame, const struct sluice_array *arrays,
+             uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket)
 {
     struct sl_view view;
     bool left = false;

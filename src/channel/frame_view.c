@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "format/format.h"
 #include "channel/channel.h"
+#include "format/format.h"
 #include "util/result.h"
 
 int sl_view_begin(const struct sluice_frame *frame, struct sl_view *view)
@@ -35,7 +35,10 @@ int sl_view_begin(const struct sluice_frame *frame, struct sl_view *view)
     return r;
 }
 
-void sl_view_end(struct sl_view *view) { sl_object_drop(view->object); }
+void sl_view_end(struct sl_view *view)
+{
+    sl_object_drop(view->object);
+}
 
 int sl_view_find(const struct sl_view *view, const char *name, uint32_t *index)
 {
@@ -52,14 +55,14 @@ int sl_view_find(const struct sl_view *view, const char *name, uint32_t *index)
         }
     }
     for (uint32_t i = 0; i < view->format->array_count; i++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s'%s'", i ? ", " : "",
-                                 view->format->arrays[i].name);
+        used +=
+            (size_t)snprintf(names + used, sizeof names - used, "%s'%s'", i ? ", " : "", view->format->arrays[i].name);
     return sl_fail(SLUICE_E_NOT_FOUND, "the frame has no array '%.31s'; it has %s", name, names);
 }
 
 /* An array whose geometry differs from the format's: checks it. */
-static int check_reshaped(const struct sl_view *view, const struct sluice_array *capacity, const struct sl_geometry *shared,
-                          struct sluice_array *array)
+static int check_reshaped(const struct sl_view *view, const struct sluice_array *capacity,
+                          const struct sl_geometry *shared, struct sluice_array *array)
 {
     struct sl_geometry geometry = *shared; /* copied once, then checked, then used (protocol 5.12) */
 

@@ -15,15 +15,15 @@
 enum { SL_FRAME_OWNER, SL_FRAME_TOKEN, SL_FRAME_ENTRY };
 
 struct sl_view {
-    const struct sluice_format *format; /* of the frame's generation */
-    const struct sl_geometry *geometries; /* of the frame's arrays; a hostile writer may change them at any moment */
+    const struct sluice_format *format;      /* of the frame's generation */
+    const struct sl_geometry *geometries;    /* of the frame's arrays; a hostile writer may change them at any moment */
     struct sl_geometry *writable_geometries; /* writer's frames only */
-    bool *reshaped;                     /* writer's frames only: set when a geometry was changed */
-    char *address;                      /* of the slot */
-    const char *device;                 /* where that is: "host", "cuda:0" */
-    struct sluice_stream behind;        /* a reader's frame: on which stream it will be ready; SLUICE_ON_CPU: it is */
+    bool *reshaped;                          /* writer's frames only: set when a geometry was changed */
+    char *address;                           /* of the slot */
+    const char *device;                      /* where that is: "host", "cuda:0" */
+    struct sluice_stream behind; /* a reader's frame: on which stream it will be ready; SLUICE_ON_CPU: it is */
     bool read_only;
-    struct sl_object *object;           /* held until sl_view_end */
+    struct sl_object *object; /* held until sl_view_end */
 };
 
 /* SLUICE_E_STALE for a frame that has ended, SLUICE_E_INVALID for one that never began. */

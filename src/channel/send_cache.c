@@ -13,21 +13,28 @@ static bool is_alike(const struct sluice_array *a, const struct sluice_array *b)
            memcmp(&a->offset, &b->offset, sizeof *a - offsetof(struct sluice_array, offset)) == 0;
 }
 
-bool sl_send_cache_is_known(const struct sl_send_cache *cache, uint32_t generation, const struct sluice_array *arrays, uint32_t count)
+bool sl_send_cache_is_known(const struct sl_send_cache *cache, uint32_t generation, const struct sluice_array *arrays,
+                            uint32_t count)
 {
     return count == 1 && cache->generation == generation && arrays && arrays->data && is_alike(&cache->given, arrays);
 }
 
-void sl_send_cache_remember(struct sl_send_cache *cache, uint32_t generation, uint32_t index, const struct sluice_array *array,
-                            const struct sl_copy_job *job, const struct sluice_array *to, const struct sl_copy *copy)
+void sl_send_cache_remember(struct sl_send_cache *cache, uint32_t generation, uint32_t index,
+                            const struct sluice_array *array, const struct sl_copy_job *job,
+                            const struct sluice_array *to, const struct sl_copy *copy)
 {
     const struct sl_copy_side *side = &job->sides[0];
 
     if (job->count != 1 || copy->count == 0)
         return;
-    *cache = (struct sl_send_cache){ .generation = generation, .index = index, .given = *array, .to = *to,
-                              .below = (uint64_t)((const char *)array->data - (const char *)side->first),
-                              .bytes = side->bytes, .number = cache->number + 1, .copy = *copy };
+    *cache = (struct sl_send_cache){ .generation = generation,
+                                     .index = index,
+                                     .given = *array,
+                                     .to = *to,
+                                     .below = (uint64_t)((const char *)array->data - (const char *)side->first),
+                                     .bytes = side->bytes,
+                                     .number = cache->number + 1,
+                                     .copy = *copy };
 }
 
 int sl_send_cache_begin(const struct sl_send_cache *cache, struct sl_copier *copier, const struct sluice_array *array,
@@ -46,15 +53,16 @@ static struct sl_copy_key key_of(const struct sl_send_cache *cache, const struct
     return (struct sl_copy_key){ cache->number, array->data, address };
 }
 
-bool sl_send_cache_repeat(const struct sl_send_cache *cache, const struct sluice_array *array, char *address, struct sl_copy_job *job)
+bool sl_send_cache_repeat(const struct sl_send_cache *cache, const struct sluice_array *array, char *address,
+                          struct sl_copy_job *job)
 {
     struct sl_copy_key key = key_of(cache, array, address);
 
     return sl_copy_reuse(job, &key);
 }
 
-bool sl_send_cache_plan(const struct sl_send_cache *cache, const struct sluice_array *array, char *address, struct sl_copy_job *job,
-                        struct sl_copy *copy)
+bool sl_send_cache_plan(const struct sl_send_cache *cache, const struct sluice_array *array, char *address,
+                        struct sl_copy_job *job, struct sl_copy *copy)
 {
     char *to = address + cache->to.offset;
     const char *from = array->data, *first = from - cache->below;

@@ -5,10 +5,10 @@
 #include "util/result.h"
 
 #define FIRST_PAUSE (SLUICE_MS / 50)
-#define LAST_PAUSE SLUICE_MS
+#define LAST_PAUSE  SLUICE_MS
 
 static struct sl_stream_wait waits[SL_STREAM_WAITS];
-static int top; /* entries from here on are free */
+static int top;                                    /* entries from here on are free */
 static const struct sl_stream_wait_source *source; /* NULL until one takes part */
 
 sl_word32 sl_stream_waits_used;
@@ -72,7 +72,8 @@ static void add_dependent(struct sl_stream_wait *wait, const struct sl_stream_po
         wait->dependent_count++;
 }
 
-/* The function that sl_stream_order_hook points to: work on `to` now waits for work on `from`. `anew`: and for nothing else. */
+/* The function that sl_stream_order_hook points to: work on `to` now waits for work on `from`. `anew`: and for nothing
+ * else. */
 static void hand_on(uint64_t from, uint64_t to, bool anew)
 {
     if (sl_load(&sl_stream_waits_used, relaxed) == 0)
@@ -181,9 +182,10 @@ int sl_stream_wait_check_all(struct sluice_stream stream)
         find_dependencies(&point, &waiting, &lost);
         sl_service_unlock();
         if (lost)
-            return sl_fail(SLUICE_E_LOST,
-                           "a frame that this stream waited for was never finished, so the results computed from it are not "
-                           "whole: cancel this frame");
+            return sl_fail(
+                SLUICE_E_LOST,
+                "a frame that this stream waited for was never finished, so the results computed from it are not "
+                "whole: cancel this frame");
         if (!waiting)
             return 0;
         sl_os_sleep(pause);

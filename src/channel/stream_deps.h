@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which streams and events of this process depend on a frame that a stream still waits for on its GPU (a reader's option
- * `ahead`). Work that is ordered behind such a wait must not be published before the frame is there (protocol 3.5). Each
- * kind of channel adds the waits of its readers to one list.
+ * Which streams and events of this process depend on a frame that a stream still waits for on its GPU (a reader's
+ * option `ahead`). Work that is ordered behind such a wait must not be published before the frame is there
+ * (protocol 3.5). Each kind of channel adds the waits of its readers to one list.
  */
 #ifndef SL_CHANNEL_STREAM_DEPS_H
 #define SL_CHANNEL_STREAM_DEPS_H
@@ -10,7 +10,7 @@
 #include "device/device.h"
 #include "util/atomic.h"
 
-#define SL_STREAM_WAITS 16      /* waiting streams, and lost frames that were not reported yet */
+#define SL_STREAM_WAITS      16 /* waiting streams, and lost frames that were not reported yet */
 #define SL_STREAM_DEPENDENTS 16 /* of one wait */
 
 /* A stream or an event. */
@@ -23,7 +23,7 @@ struct sl_stream_point {
 struct sl_stream_wait {
     const void *owner; /* identifies the wait, with `number`; NULL: the entry is free */
     uint64_t number;
-    bool lost; /* the stream continued, or will, without its frame */
+    bool lost;                                               /* the stream continued, or will, without its frame */
     struct sl_stream_point dependents[SL_STREAM_DEPENDENTS]; /* the stream itself, and all that waits for it */
     uint32_t dependent_count; /* SL_STREAM_DEPENDENTS + 1: too many to list, so any stream may be among them */
 };
@@ -53,8 +53,8 @@ void sl_stream_wait_remove_all(const void *owner);
 void sl_stream_wait_merge(struct sl_stream_wait *to, struct sl_stream_wait *from);
 
 /* Waits until this stream depends on no frame that is still to come, by a wait through Sluice or by the rule for the
- * default stream. Waits that the program queues by itself are not known. SLUICE_E_LOST if such a frame was lost, until that
- * has been reported. */
+ * default stream. Waits that the program queues by itself are not known. SLUICE_E_LOST if such a frame was lost, until
+ * that has been reported. */
 int sl_stream_wait_check_all(struct sluice_stream stream);
 static inline int sl_stream_wait_check(struct sluice_stream stream)
 {

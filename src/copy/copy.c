@@ -32,8 +32,7 @@ int sl_copier_open_with(struct sl_copier *copier, const char *device, const char
             copier->ops = NULL;
         return r;
     }
-    return sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s': there is no copier for \"%s\"", channel,
-                   device);
+    return sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s': there is no copier for \"%s\"", channel, device);
 }
 
 bool sl_copier_close(struct sl_copier *copier, bool working)
@@ -71,9 +70,15 @@ int sl_copy_queue(struct sl_copy_job *job, uint32_t side, const struct sl_copy *
     return job->copier->ops->queue(job, side, copy);
 }
 
-void sl_copy_recheck_capture(struct sl_copy_job *job) { job->capture_checked = false; }
+void sl_copy_recheck_capture(struct sl_copy_job *job)
+{
+    job->capture_checked = false;
+}
 
-bool sl_copy_launches(const struct sl_copy_job *job) { return job->copier->ops->launch != NULL; }
+bool sl_copy_launches(const struct sl_copy_job *job)
+{
+    return job->copier->ops->launch != NULL;
+}
 
 int sl_copy_launch(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count)
 {
@@ -106,7 +111,10 @@ int sl_copy_record(struct sl_copy_job *job, struct sl_copy_event *event)
     return job->copier->ops->record(job, event);
 }
 
-bool sl_copy_is_local(const struct sl_copy_job *job) { return job->copier->ops->is_local(job); }
+bool sl_copy_is_local(const struct sl_copy_job *job)
+{
+    return job->copier->ops->is_local(job);
+}
 
 void sl_copy_end(struct sl_copy_job *job)
 {

@@ -12,8 +12,8 @@
 
 #include "util/result.h"
 
-#define CLOSE_TIMEOUT (2 * SLUICE_S) /* for copies in flight at close */
-#define HIGHEST_PRIORITY (-100) /* the driver clamps it to its highest priority */
+#define CLOSE_TIMEOUT    (2 * SLUICE_S) /* for copies in flight at close */
+#define HIGHEST_PRIORITY (-100)         /* the driver clamps it to its highest priority */
 
 static struct sl_copy_gpu *gpu_of(const struct sl_copy_job *job)
 {
@@ -100,8 +100,8 @@ static int cuda_open(struct sl_copier *copier)
 {
     struct sl_copy_gpu *gpu = calloc(1, sizeof *gpu);
     if (!gpu)
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory to copy with (%zu bytes)",
-                       copier->channel, sizeof *gpu);
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory to copy with (%zu bytes)", copier->channel,
+                       sizeof *gpu);
     gpu->copier = copier;
     sl_mutex_init(&gpu->known_lock);
     sl_mutex_init(&gpu->stage_lock);
@@ -124,11 +124,13 @@ static bool cuda_close(struct sl_copier *copier, bool working)
 {
     struct sl_copy_gpu *gpu = copier->state;
 
-    if (!working && !sl_load(&gpu->abandoned, relaxed) && sl_fence_pool_drain(gpu->fences, CLOSE_TIMEOUT) != SLUICE_TIMEOUT) {
+    if (!working && !sl_load(&gpu->abandoned, relaxed) &&
+        sl_fence_pool_drain(gpu->fences, CLOSE_TIMEOUT) != SLUICE_TIMEOUT) {
         shut_down(gpu);
         return true;
     }
-    sl_log(SLUICE_LOG_WARN, "channel '%s': copies are under way that do not end; their buffers stay until the process ends",
+    sl_log(SLUICE_LOG_WARN,
+           "channel '%s': copies are under way that do not end; their buffers stay until the process ends",
            copier->channel);
     sl_fence_pool_close(gpu->fences);
     return false;
@@ -354,8 +356,8 @@ static void cuda_forget(struct sl_copier *copier, const void *to, uint64_t bytes
     sl_graphs_forget(copier->state, to, bytes);
 }
 
-/* Signals the fence behind the queued work. SLUICE_E_BUSY if begin reserved none and all are in flight; else what sl_copy_signal_fence
- * says. */
+/* Signals the fence behind the queued work. SLUICE_E_BUSY if begin reserved none and all are in flight; else what
+ * sl_copy_signal_fence says. */
 static int signal_fence(struct sl_copy_job *job)
 {
     if (job->signalled)

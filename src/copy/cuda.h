@@ -13,8 +13,8 @@
 extern const struct sl_sync_ops sl_sync_cuda;
 
 #define SL_COPY_TIMEOUT (10 * SLUICE_S) /* timeout for a stream that does not reach a copy */
-#define SL_STAGE_BYTES   (UINT64_C(1) << 20)
-#define SL_STAGES        2
+#define SL_STAGE_BYTES  (UINT64_C(1) << 20)
+#define SL_STAGES       2
 
 /* The kind of a program's memory. */
 enum sl_memory_kind {
@@ -34,21 +34,21 @@ struct sl_pointer_info {
 };
 
 #define SL_POINTER_INFOS 16
-#define SL_PEERS 32
+#define SL_PEERS         32
 
 /* A pinned staging buffer between pageable host memory and the GPU. */
 struct sl_stage {
     char *memory;
-    struct sl_fence fence;     /* of the copy that uses it; value 0: none */
-    bool full;               /* after that copy the CPU copies `out` from it */
+    struct sl_fence fence; /* of the copy that uses it; value 0: none */
+    bool full;             /* after that copy the CPU copies `out` from it */
     struct sl_copy_part out;
 };
 
 struct sl_copy_gpu {
     struct sl_copier *copier;
     struct sluice_device device;
-    struct sluice_stream stream; /* our own, for programs that name none */
-    struct sl_stream *own;       /* a reference to it */
+    struct sluice_stream stream;     /* our own, for programs that name none */
+    struct sl_stream *own;           /* a reference to it */
     struct sl_cuda_context *context; /* the device's */
 
     void *page; /* the words of fences */
@@ -59,7 +59,7 @@ struct sl_copy_gpu {
     struct sl_graphs *graphs; /* NULL: sends use no graphs */
 
     sl_word32 abandoned; /* 1: a job's work was abandoned (sl_copy_job), of which no fence tells */
-    sl_word checked; /* the last stream that was found to be of this GPU; relaxed */
+    sl_word checked;     /* the last stream that was found to be of this GPU; relaxed */
     sl_mutex known_lock; /* guards the members below, as several threads may fetch */
     struct sl_pointer_info known[SL_POINTER_INFOS];
     uint32_t next_known;
@@ -75,10 +75,10 @@ struct sl_copy_gpu {
 /* Queues the raise of words on the job's stream. Inside sl_cuda_enter, as sl_copy_signal_fence. */
 int sl_copy_signal(struct sl_copy_job *job, const struct sl_signal *signals, uint32_t count);
 
-/* The same for a fence. If the stream captures since, and so does not tell when copies that were queued before have ended, it waits
- * for the capture's end for up to `patience_ns`. If the raise fails it waits for the stream for up to SL_COPY_TIMEOUT, and settles
- * the fence with the result. If the stream takes longer it settles it with the failure, and returns SLUICE_TIMEOUT: the copies may be
- * under way still. */
+/* The same for a fence. If the stream captures since, and so does not tell when copies that were queued before have
+ * ended, it waits for the capture's end for up to `patience_ns`. If the raise fails it waits for the stream for up to
+ * SL_COPY_TIMEOUT, and settles the fence with the result. If the stream takes longer it settles it with the failure,
+ * and returns SLUICE_TIMEOUT: the copies may be under way still. */
 int sl_copy_signal_fence(struct sl_copy_job *job, const struct sl_fence *fence, int64_t patience_ns);
 
 /* sl_fence_pool_wait for up to SL_COPY_TIMEOUT; sets an error message for SLUICE_TIMEOUT. */
@@ -89,14 +89,16 @@ int sl_copy_wait_stream(const struct sl_copy_job *job);
 
 /* ---- cuda_pointer.c ---- */
 
-/* Finds out in which kind of memory the side lies. SLUICE_E_INVALID if there is no such memory. Inside sl_cuda_enter. */
+/* Finds out in which kind of memory the side lies. SLUICE_E_INVALID if there is no such memory. Inside sl_cuda_enter.
+ */
 int sl_copy_classify(const struct sl_copy_job *job, struct sl_copy_side *side);
 void sl_copy_forget_pointers(struct sl_copy_gpu *gpu);
 
 /* ---- cuda_queue.c ---- */
 
-/* The stream on which to queue work after the work on the job's stream, without affecting a capture; SLUICE_E_CAPTURING if
- * that captures a graph. Before each driver call, inside sl_cuda_enter; begin's answer is used for a prompt job's first call. */
+/* The stream on which to queue work after the work on the job's stream, without affecting a capture; SLUICE_E_CAPTURING
+ * if that captures a graph. Before each driver call, inside sl_cuda_enter; begin's answer is used for a prompt job's
+ * first call. */
 int sl_copy_target_stream(struct sl_copy_job *job, struct sl_cu_stream **target);
 
 /* Can one driver call copy the part? */
@@ -106,12 +108,11 @@ bool sl_copy_is_single(const struct sl_copy_side *side, const struct sl_copy_par
 bool sl_copy_is_scattered(const struct sl_copy_part *part);
 
 /* Queues copies of the part, as few as possible. `side` is the program's. Inside sl_cuda_enter. */
-int sl_copy_queue_part(struct sl_copy_job *job, const struct sl_copy_side *side,
-                       const struct sl_copy_part *part);
+int sl_copy_queue_part(struct sl_copy_job *job, const struct sl_copy_side *side, const struct sl_copy_part *part);
 
 /* The same for one contiguous piece. */
-int sl_copy_queue_run(struct sl_copy_job *job, const struct sl_copy_side *side, char *to,
-                      const char *from, uint64_t bytes);
+int sl_copy_queue_run(struct sl_copy_job *job, const struct sl_copy_side *side, char *to, const char *from,
+                      uint64_t bytes);
 
 /* ---- cuda_graph.c: one thread at a time, like send ---- */
 
@@ -146,8 +147,7 @@ int sl_graphs_queue(struct sl_copy_job *job);
 
 /* Copies by way of the staging buffers: the CPU copies one while the GPU copies the other. When it
  * returns the program's memory has been read or written. */
-int sl_copy_staged(struct sl_copy_job *job, const struct sl_copy_side *side,
-                   const struct sl_copy *copy);
+int sl_copy_staged(struct sl_copy_job *job, const struct sl_copy_side *side, const struct sl_copy *copy);
 void sl_copy_stages_free(struct sl_copy_gpu *gpu);
 
 #endif

@@ -14,9 +14,9 @@
 #include "copy/cuda.h"
 #include "util/result.h"
 
-#define MAX_GRAPHS      32   /* sources times slots; enough for most programs */
-#define MAX_COPIES 4    /* in one graph */
-#define MIN_IDLE_SENDS      1024 /* sends after which a graph makes room for another */
+#define MAX_GRAPHS     32   /* sources times slots; enough for most programs */
+#define MAX_COPIES     4    /* in one graph */
+#define MIN_IDLE_SENDS 1024 /* sends after which a graph makes room for another */
 
 /* `rows` rows of `run` bytes each. */
 struct copy {
@@ -32,25 +32,25 @@ struct work {
 };
 
 struct entry {
-    uint64_t used; /* the number of the send that used it last; 0: free */
+    uint64_t used;           /* the number of the send that used it last; 0: free */
     struct sl_cu_exec *exec; /* NULL: this work was sent only once */
     struct sl_copy_key key;  /* the key of the last send of this work */
     struct work work;
     struct sl_cu_graph *graph;
     struct sl_cu_node *batch; /* the graph's node that writes the words */
-    bool is_set;                 /* these are set already for the next launch: */
+    bool is_set;              /* these are set already for the next launch: */
     struct sl_signal signals[SL_SIGNALS];
 };
 
 struct sl_graphs {
-    bool words; /* graphs raise the words; else they are raised behind the graph */
-    bool failed;   /* the driver failed to make a graph */
+    bool words;  /* graphs raise the words; else they are raised behind the graph */
+    bool failed; /* the driver failed to make a graph */
     uint64_t sends;
     struct entry entries[MAX_GRAPHS];
     uint32_t filled; /* entries from here on were never used */
     /* The entry after the last one that was launched again: slots are used in turn, and so are their graphs. */
     uint32_t next;
-    struct work held; /* the copies held for launch, */
+    struct work held;                             /* the copies held for launch, */
     const struct sl_copy_side *sides[MAX_COPIES]; /* the program's side of each, */
     /* Or the entry whose graph to launch; NULL: `held` applies. */
     struct entry *reused;
@@ -73,13 +73,14 @@ static void drop_entry(struct sl_copy_gpu *gpu, struct entry *entry)
 int sl_graphs_begin(struct sl_copy_gpu *gpu)
 {
     if (sl_cuda_is_disabled(gpu->context, "graphs")) {
-        sl_log(SLUICE_LOG_INFO, "channel '%s': sends without graphs: SLUICE_WITHOUT has \"graphs\"", gpu->copier->channel);
+        sl_log(SLUICE_LOG_INFO, "channel '%s': sends without graphs: SLUICE_WITHOUT has \"graphs\"",
+               gpu->copier->channel);
         return 0;
     }
     gpu->graphs = calloc(1, sizeof *gpu->graphs);
     if (!gpu->graphs)
-        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for a table of graphs (%zu bytes)", gpu->copier->channel,
-                       sizeof *gpu->graphs);
+        return sl_fail(SLUICE_E_NO_MEMORY, "channel '%s': no memory for a table of graphs (%zu bytes)",
+                       gpu->copier->channel, sizeof *gpu->graphs);
     gpu->graphs->words = gpu->pages && sl_sync_cuda.direct(gpu->pages);
     return 0;
 }
@@ -286,7 +287,8 @@ static int write_words(struct sl_copy_gpu *gpu, const struct sl_signal *signals,
     int r = 0;
 
     for (uint32_t i = 0; i < count && r == 0; i++) {
-        operations[i] = (union sl_cu_mem_op){ .write = { .operation = SL_CU_MEM_OP_WRITE_64, .value = signals[i].value } };
+        operations[i] =
+            (union sl_cu_mem_op){ .write = { .operation = SL_CU_MEM_OP_WRITE_64, .value = signals[i].value } };
         r = sl_cuda_address(gpu->context, signals[i].word, &operations[i].write.address);
     }
     return r;
@@ -323,7 +325,8 @@ static int set_words(struct sl_copy_gpu *gpu, struct entry *entry, const struct 
 
 static int disable_graphs(struct sl_copy_gpu *gpu)
 {
-    sl_log(SLUICE_LOG_INFO, "channel '%s': sends without graphs from now on: %s", gpu->copier->channel, sl_last_error());
+    sl_log(SLUICE_LOG_INFO, "channel '%s': sends without graphs from now on: %s", gpu->copier->channel,
+           sl_last_error());
     gpu->graphs->failed = true;
     return SLUICE_NOT_READY;
 }

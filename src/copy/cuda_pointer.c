@@ -30,16 +30,14 @@ static uint64_t address_of(const void *pointer)
 
 static int query_pointer(struct sl_copy_gpu *gpu, uint64_t pointer, struct facts *facts)
 {
-    int attributes[] = { SL_CU_POINTER_MEMORY_TYPE, SL_CU_POINTER_IS_MANAGED,
-                         SL_CU_POINTER_ORDINAL,     SL_CU_POINTER_BUFFER_ID,
-                         SL_CU_POINTER_RANGE_START, SL_CU_POINTER_RANGE_SIZE,
+    int attributes[] = { SL_CU_POINTER_MEMORY_TYPE, SL_CU_POINTER_IS_MANAGED,  SL_CU_POINTER_ORDINAL,
+                         SL_CU_POINTER_BUFFER_ID,   SL_CU_POINTER_RANGE_START, SL_CU_POINTER_RANGE_SIZE,
                          SL_CU_POINTER_CONTEXT };
-    void *values[] = { &facts->type,   &facts->managed, &facts->ordinal, &facts->buffer,
-                       &facts->start,  &facts->size,    &facts->context };
+    void *values[] = { &facts->type,  &facts->managed, &facts->ordinal, &facts->buffer,
+                       &facts->start, &facts->size,    &facts->context };
 
     memset(facts, 0, sizeof *facts);
-    return sl_cu(gpu->context, PointerGetAttributes, sizeof values / sizeof *values, attributes,
-                 values, pointer);
+    return sl_cu(gpu->context, PointerGetAttributes, sizeof values / sizeof *values, attributes, values, pointer);
 }
 
 /* 0 for memory unknown to the driver. */
@@ -62,22 +60,20 @@ static struct sl_pointer_info *find_known(struct sl_copy_gpu *gpu, const struct 
     return NULL;
 }
 
-static void remember(struct sl_copy_gpu *gpu, const struct sl_copy_side *side,
-                     unsigned long long buffer)
+static void remember(struct sl_copy_gpu *gpu, const struct sl_copy_side *side, unsigned long long buffer)
 {
     struct sl_pointer_info *known = find_known(gpu, side);
 
     if (!known)
         known = &gpu->known[gpu->next_known++ % SL_POINTER_INFOS];
-    *known = (struct sl_pointer_info){ side->first, side->bytes, buffer, (enum sl_memory_kind)side->memory,
-                                side->context };
+    *known =
+        (struct sl_pointer_info){ side->first, side->bytes, buffer, (enum sl_memory_kind)side->memory, side->context };
 }
 
 /* ---- finding out ---- */
 
 /* The end of the contiguous range, without gaps, that the driver knows. */
-static int find_end(struct sl_copy_gpu *gpu, const struct sl_copy_side *side,
-                    const struct facts *first, uint64_t *end)
+static int find_end(struct sl_copy_gpu *gpu, const struct sl_copy_side *side, const struct facts *first, uint64_t *end)
 {
     uint64_t wanted = address_of(side->first) + side->bytes;
     struct facts facts = *first;
@@ -100,7 +96,7 @@ static int fail_missing(struct sl_copy_gpu *gpu, const struct sl_copy_side *side
                    "fewer bytes than the array says",
                    gpu->copier->channel, side->name, side->first, (unsigned long long)side->bytes,
                    find_known(gpu, side) ? "was a GPU's when it was copied before and has been freed since"
-                                   : "was freed");
+                                         : "was freed");
 }
 
 /* Memory unknown to the driver. Freed GPU memory is of this kind, too, and accessing that on the
@@ -118,8 +114,7 @@ static int classify_host(struct sl_copy_gpu *gpu, struct sl_copy_side *side)
 /* The context in which to copy another GPU's memory. That GPU's primary context is retained, and
  * from now on copies go directly between the two, if they are peers. If not, the driver stages them
  * through host memory. */
-static int peer_context(struct sl_copy_gpu *gpu, const struct facts *facts,
-                        struct sl_cu_context **context)
+static int peer_context(struct sl_copy_gpu *gpu, const struct facts *facts, struct sl_cu_context **context)
 {
     char name[16];
 
@@ -148,8 +143,8 @@ static int peer_context(struct sl_copy_gpu *gpu, const struct facts *facts,
 static int classify_gpu(struct sl_copy_gpu *gpu, struct sl_copy_side *side, const struct facts *facts)
 {
     struct sl_cu_context *context = NULL;
-    bool here = facts->managed || (facts->ordinal == gpu->context->device &&
-                                   (!facts->context || facts->context == gpu->context->handle));
+    bool here = facts->managed ||
+                (facts->ordinal == gpu->context->device && (!facts->context || facts->context == gpu->context->handle));
     int r = here ? 0 : peer_context(gpu, facts, &context);
 
     if (r == 0) {

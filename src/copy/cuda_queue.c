@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * On which stream a copy is queued, and how a part of it becomes driver calls: one for contiguous memory, one for rows, and one for
- * each step of a further dimension.
+ * On which stream a copy is queued, and how a part of it becomes driver calls: one for contiguous memory, one for rows,
+ * and one for each step of a further dimension.
  */
 #include "copy/cuda.h"
 #include "util/result.h"
 
-#define MAX_PITCH INT32_MAX
-#define MAX_COPIES   16384 /* driver calls for one part */
-#define MIN_RUN          64    /* bytes of a run below which a copy engine is very slow in host memory */
+#define MAX_PITCH  INT32_MAX
+#define MAX_COPIES 16384 /* driver calls for one part */
+#define MIN_RUN    64    /* bytes of a run below which a copy engine is very slow in host memory */
 
 static struct sl_cu_stream *stream_of(const struct sl_copy_job *job)
 {
@@ -40,8 +40,8 @@ int sl_copy_target_stream(struct sl_copy_job *job, struct sl_cu_stream **target)
 /* ---- one call ---- */
 
 /* The driver call that prepares access to another GPU's memory is made in the relaxed mode. */
-static int copy_peer(struct sl_copy_job *job, const struct sl_copy_side *side, char *to,
-                     const char *from, uint64_t bytes, struct sl_cu_stream *target)
+static int copy_peer(struct sl_copy_job *job, const struct sl_copy_side *side, char *to, const char *from,
+                     uint64_t bytes, struct sl_cu_stream *target)
 {
     struct sl_copy_gpu *gpu = job->copier->state;
     struct sl_cu_context *ours = gpu->context->handle, *theirs = side->context;
@@ -51,14 +51,14 @@ static int copy_peer(struct sl_copy_job *job, const struct sl_copy_side *side, c
 
     if (r != 0)
         return r;
-    r = sl_cu(gpu->context, MemcpyPeerAsync, (uintptr_t)to, send ? ours : theirs,
-              (uintptr_t)from, send ? theirs : ours, (size_t)bytes, target);
+    r = sl_cu(gpu->context, MemcpyPeerAsync, (uintptr_t)to, send ? ours : theirs, (uintptr_t)from, send ? theirs : ours,
+              (size_t)bytes, target);
     sl_cuda_leave(&scope);
     return r;
 }
 
-int sl_copy_queue_run(struct sl_copy_job *job, const struct sl_copy_side *side, char *to,
-                      const char *from, uint64_t bytes)
+int sl_copy_queue_run(struct sl_copy_job *job, const struct sl_copy_side *side, char *to, const char *from,
+                      uint64_t bytes)
 {
     struct sl_copy_gpu *gpu = job->copier->state;
     struct sl_cu_stream *target;
@@ -101,12 +101,12 @@ static bool is_pitch(int64_t stride, uint64_t run)
 /* Do the innermost steps form rows that one 2D copy can handle? */
 static bool has_rows(const struct sl_copy_side *side, const struct sl_copy_part *part)
 {
-    return part->depth > 0 && side->memory != SL_MEMORY_PEER &&
-           is_pitch(part->steps[0].to, part->run) && is_pitch(part->steps[0].from, part->run);
+    return part->depth > 0 && side->memory != SL_MEMORY_PEER && is_pitch(part->steps[0].to, part->run) &&
+           is_pitch(part->steps[0].from, part->run);
 }
 
-static int copy_steps(struct sl_copy_job *job, const struct sl_copy_side *side,
-                      const struct sl_copy_part *part, int depth, char *to, const char *from)
+static int copy_steps(struct sl_copy_job *job, const struct sl_copy_side *side, const struct sl_copy_part *part,
+                      int depth, char *to, const char *from)
 {
     int r = 0;
 
@@ -141,8 +141,7 @@ bool sl_copy_is_scattered(const struct sl_copy_part *part)
     return part->depth > 0 && (part->run < MIN_RUN || count_copies(&host, part) > MAX_COPIES);
 }
 
-int sl_copy_queue_part(struct sl_copy_job *job, const struct sl_copy_side *side,
-                       const struct sl_copy_part *part)
+int sl_copy_queue_part(struct sl_copy_job *job, const struct sl_copy_side *side, const struct sl_copy_part *part)
 {
     uint64_t copies = count_copies(side, part);
 

@@ -61,7 +61,8 @@ static int queue_stage(struct staging *staging, struct sl_stage *stage, const st
     struct sl_cu_stream *target;
     struct sl_fence fence;
 
-    int r = sl_copy_target_stream(staging->job, &target); /* which captures? then nothing is queued that the stage must be kept for */
+    int r = sl_copy_target_stream(staging->job,
+                                  &target); /* which captures? then nothing is queued that the stage must be kept for */
     if (r != 0 || (r = sl_fence_pool_issue(gpu->fences, &fence)) != 0)
         return r;
     staging->job->uses_slot = true;
@@ -129,7 +130,8 @@ static int wait_for_source(struct sl_copy_job *job, struct sl_copy_gpu *gpu)
     return r == 0 ? sl_copy_wait(gpu, &fence, 0) : r;
 }
 
-/* In order of age. After a failure nothing more is written to the program's memory, and what the GPU still reads is waited for. */
+/* In order of age. After a failure nothing more is written to the program's memory, and what the GPU still reads is
+ * waited for. */
 static int drain_stages(struct sl_copy_gpu *gpu, int r)
 {
     for (int i = 0; i < SL_STAGES; i++) {
@@ -144,8 +146,7 @@ static int drain_stages(struct sl_copy_gpu *gpu, int r)
     return r;
 }
 
-int sl_copy_staged(struct sl_copy_job *job, const struct sl_copy_side *side,
-                   const struct sl_copy *copy)
+int sl_copy_staged(struct sl_copy_job *job, const struct sl_copy_side *side, const struct sl_copy *copy)
 {
     struct staging staging = { job, job->copier->state };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fences that are signalled behind copies, and waits for them. Each ends after SL_COPY_TIMEOUT: what is queued before a copy may never
- * end.
+ * Fences that are signalled behind copies, and waits for them. Each ends after SL_COPY_TIMEOUT: what is queued before a
+ * copy may never end.
  */
 #include "copy/cuda.h"
 #include "util/result.h"
 
 #define CAPTURE_POLL_INTERVAL (SLUICE_MS / 2)
-#define MIN_POLL_INTERVAL (SLUICE_MS / 50)
-#define MAX_POLL_INTERVAL SLUICE_MS
+#define MIN_POLL_INTERVAL     (SLUICE_MS / 50)
+#define MAX_POLL_INTERVAL     SLUICE_MS
 
 static struct sl_copy_gpu *gpu_of(const struct sl_copy_job *job)
 {

@@ -5,11 +5,11 @@
 
 #include "os/os.h"
 
-#define MIN_SPIN      (20 * INT64_C(1000))
-#define MIN_SLEEP     (5 * INT64_C(1000))
-#define MAX_SLEEP     (SLUICE_MS / 2)
-#define SLEEP_ERROR   (20 * INT64_C(1000)) /* how late a sleep ends */
-#define MAX_ESTIMATE  (4 * SLUICE_S)
+#define MIN_SPIN     (20 * INT64_C(1000))
+#define MIN_SLEEP    (5 * INT64_C(1000))
+#define MAX_SLEEP    (SLUICE_MS / 2)
+#define SLEEP_ERROR  (20 * INT64_C(1000)) /* how late a sleep ends */
+#define MAX_ESTIMATE (4 * SLUICE_S)
 
 static int64_t min(int64_t a, int64_t b)
 {
@@ -45,8 +45,9 @@ static int64_t estimate_error(int64_t duration)
     return min(duration / 4, max(duration / 8, SLUICE_MS));
 }
 
-/* Moves the speed a little towards the copy's. A copy that ended during a sleep may have ended long before, so it only ever lowers
- * the speed's time, and at once. A copy that took long because of other work counts as twice the usual time at most. */
+/* Moves the speed a little towards the copy's. A copy that ended during a sleep may have ended long before, so it only
+ * ever lowers the speed's time, and at once. A copy that took long because of other work counts as twice the usual time
+ * at most. */
 static void update_speed(struct sl_copy_speed *speed, const struct sl_copy_timing *timing, bool ended_in_sleep)
 {
     uint64_t mib = sl_load(&timing->mib, relaxed), old = sl_load(&speed->ns_per_mib, relaxed);
@@ -64,11 +65,13 @@ static void update_speed(struct sl_copy_speed *speed, const struct sl_copy_timin
 
 /* ---- a wait ---- */
 
-struct sl_fence_wait sl_fence_wait_begin(const struct sl_copy_speed *speed, const struct sl_copy_timing *timing, int64_t spin_ns,
-                                         int64_t timeout_ns)
+struct sl_fence_wait sl_fence_wait_begin(const struct sl_copy_speed *speed, const struct sl_copy_timing *timing,
+                                         int64_t spin_ns, int64_t timeout_ns)
 {
     int64_t now = sl_os_now(), duration = estimate_duration(speed, timing);
-    struct sl_fence_wait wait = { .start = now, .spin_from = now, .spin_until = now + max(spin_ns, MIN_SPIN),
+    struct sl_fence_wait wait = { .start = now,
+                                  .spin_from = now,
+                                  .spin_until = now + max(spin_ns, MIN_SPIN),
                                   .deadline = sl_os_deadline(timeout_ns) };
 
     if (duration == 0)
@@ -99,7 +102,8 @@ void sl_fence_wait_pause(struct sl_fence_wait *wait, int64_t now, const sl_word3
         (void)sl_os_futex_wait_precise(stop, 0, min(until, wait->deadline));
 }
 
-void sl_fence_wait_end(const struct sl_fence_wait *wait, struct sl_copy_speed *speed, const struct sl_copy_timing *timing)
+void sl_fence_wait_end(const struct sl_fence_wait *wait, struct sl_copy_speed *speed,
+                       const struct sl_copy_timing *timing)
 {
     update_speed(speed, timing, wait->slept);
 }

@@ -121,11 +121,12 @@ static int check_host_access(const struct sluice_array *array, const char *role)
 
     if (r != SLUICE_OK || sl_copy_host_accessible(first, bytes))
         return r;
-    return sl_fail(SLUICE_E_INVALID,
-                   "array '%.31s', to copy %s: the CPU cannot access the %" PRIu64
-                   " bytes at %p: they are a GPU's, or were freed; copy in host memory (a frame: sluice_reader_fetch), or by the "
-                   "GPU's library",
-                   array->name, role, bytes, first);
+    return sl_fail(
+        SLUICE_E_INVALID,
+        "array '%.31s', to copy %s: the CPU cannot access the %" PRIu64
+        " bytes at %p: they are a GPU's, or were freed; copy in host memory (a frame: sluice_reader_fetch), or by the "
+        "GPU's library",
+        array->name, role, bytes, first);
 }
 
 int sl_array_copy(const struct sluice_array *to, const struct sluice_array *from)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tickets tell when a queued copy is done. The stream stores a value to a word behind the copy, so querying a ticket is reading a
- * word: no driver call, safe during captures, on any thread. For a sent frame that is the word that makes the frame ready; other
- * copies use a word of the fence pool that issues the ticket.
+ * Tickets tell when a queued copy is done. The stream stores a value to a word behind the copy, so querying a ticket is
+ * reading a word: no driver call, safe during captures, on any thread. For a sent frame that is the word that makes the
+ * frame ready; other copies use a word of the fence pool that issues the ticket.
  *
- * A ticket is a number: its pool (12 bits, from 1), its index there (8), and a serial (44) that no other ticket of this process has.
- * A pool that was closed and is opened again begins with a higher serial, so tickets from before are recognised.
+ * A ticket is a number: its pool (12 bits, from 1), its index there (8), and a serial (44) that no other ticket of this
+ * process has. A pool that was closed and is opened again begins with a higher serial, so tickets from before are
+ * recognised.
  */
 #include <stdlib.h>
 
@@ -16,10 +17,10 @@
 #include "util/atomic.h"
 #include "util/result.h"
 
-#define MAX_POOLS    4095
-#define INDEX_BITS   8
-#define SERIAL_BITS  44
-#define SERIAL_MASK  ((UINT64_C(1) << SERIAL_BITS) - 1)
+#define MAX_POOLS             4095
+#define INDEX_BITS            8
+#define SERIAL_BITS           44
+#define SERIAL_MASK           ((UINT64_C(1) << SERIAL_BITS) - 1)
 #define DEVICE_CHECK_INTERVAL (50 * SLUICE_MS)
 
 struct entry {
@@ -31,8 +32,8 @@ struct entry {
 };
 
 struct sl_fence_pool {
-    sl_word32 users;       /* references: the owner's and those of threads inside a call; 0: the pool is free */
-    sl_word32 closing;     /* also set until the pool is open */
+    sl_word32 users;   /* references: the owner's and those of threads inside a call; 0: the pool is free */
+    sl_word32 closing; /* also set until the pool is open */
     uint32_t index;
     uint64_t first_serial; /* serials up to here are of earlier owners */
     sl_word *words;
@@ -176,7 +177,8 @@ static void issue_ticket(struct sl_fence_pool *pool, struct entry *entry, struct
     uint32_t index = (uint32_t)(entry - pool->entries);
 
     entry->serial = sl_add(&last_serial, 1) + 1;
-    fence->id = (uint64_t)(pool->index + 1) << (INDEX_BITS + SERIAL_BITS) | (uint64_t)index << SERIAL_BITS | entry->serial;
+    fence->id =
+        (uint64_t)(pool->index + 1) << (INDEX_BITS + SERIAL_BITS) | (uint64_t)index << SERIAL_BITS | entry->serial;
     if (!fence->word) {
         fence->word = &pool->words[index];
         fence->value = entry->serial;
@@ -201,7 +203,8 @@ int sl_fence_pool_issue(struct sl_fence_pool *pool, struct sl_fence *fence)
     *fence = (struct sl_fence){ .word = NULL };
     if (sl_fence_pool_adopt(pool, fence))
         return 0;
-    return sl_fail(SLUICE_E_BUSY, "%d copies are under way already: wait for one of their tickets", SL_FENCE_POOL_WORDS);
+    return sl_fail(SLUICE_E_BUSY, "%d copies are under way already: wait for one of their tickets",
+                   SL_FENCE_POOL_WORDS);
 }
 
 void sl_fence_pool_expect(struct sl_fence_pool *pool, const struct sl_fence *fence, uint64_t bytes)
@@ -231,7 +234,8 @@ static int copy_result(const struct entry *entry, const struct sl_fence *fence)
 {
     if (sl_load(&entry->failed_serial, acquire) != serial_of(fence->id))
         return 0;
-    return sl_fail((int)sl_load(&entry->result, relaxed), "the copy failed: the device's driver failed when it was under way");
+    return sl_fail((int)sl_load(&entry->result, relaxed),
+                   "the copy failed: the device's driver failed when it was under way");
 }
 
 int sl_fence_pool_wait(struct sl_fence_pool *pool, const struct sl_fence *fence, int64_t spin_ns, int64_t timeout_ns)
@@ -322,7 +326,8 @@ int sl_ticket_wait(uint64_t id, int64_t timeout_ns)
     if (id == SL_TICKET_DONE)
         return 0;
     if (id == SL_TICKET_UNKNOWN)
-        return sl_fail(SLUICE_E_BUSY, "it is not known when this copy ends: %d others were under way when it was queued",
+        return sl_fail(SLUICE_E_BUSY,
+                       "it is not known when this copy ends: %d others were under way when it was queued",
                        SL_FENCE_POOL_WORDS);
     if (id == 0)
         return sl_fail(SLUICE_E_HANDLE, "zero ticket: send or fetch fills it in");

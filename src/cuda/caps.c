@@ -18,7 +18,7 @@ static const struct {
     { "register", { SL_CU_CAN_REGISTER_HOST, SL_CU_CAN_REGISTER_READ_ONLY } },
     { "readonly", { SL_CU_CAN_REGISTER_READ_ONLY, SL_CU_CAN_REGISTER_READ_ONLY } },
     { "ipc", { SL_CU_CAN_SHARE_EVENTS, SL_CU_CAN_SHARE_EVENTS } },
-    { "peers", { 0, 0 } }, /* concerns two GPUs (peer.c) */
+    { "peers", { 0, 0 } },  /* concerns two GPUs (peer.c) */
     { "graphs", { 0, 0 } }, /* a feature of the driver (copy/cuda_graph.c) that it always has */
     { "prompt", { 0, 0 } }, /* a behaviour of the driver (wddm_flush.c): it submits work at once */
 };
@@ -32,10 +32,11 @@ static int read_word(const char *word, size_t length, unsigned *disabled)
             return 0;
         }
     }
-    return sl_fail(SLUICE_E_INVALID,
-                   "SLUICE_WITHOUT has \"%.*s\", which is nothing that can be switched off: \"memops\", \"vmm\", "
-                   "\"register\", \"readonly\", \"ipc\", \"peers\", \"graphs\" and \"prompt\" are, with commas between them",
-                   (int)(length < 40 ? length : 40), word);
+    return sl_fail(
+        SLUICE_E_INVALID,
+        "SLUICE_WITHOUT has \"%.*s\", which is nothing that can be switched off: \"memops\", \"vmm\", "
+        "\"register\", \"readonly\", \"ipc\", \"peers\", \"graphs\" and \"prompt\" are, with commas between them",
+        (int)(length < 40 ? length : 40), word);
 }
 
 int sl_cuda_read_disabled(unsigned *disabled)
@@ -84,11 +85,10 @@ int sl_cuda_check_cap(struct sl_cuda_context *context, enum sl_cu_attribute attr
     int value = 0;
 
     if (word)
-        return sl_fail(SLUICE_E_UNSUPPORTED, "%s: this process must not %s (SLUICE_WITHOUT has \"%s\")",
-                       context->name, what, word);
+        return sl_fail(SLUICE_E_UNSUPPORTED, "%s: this process must not %s (SLUICE_WITHOUT has \"%s\")", context->name,
+                       what, word);
     int r = sl_cu(context, DeviceGetAttribute, &value, (int)attribute, context->device);
     if (r == 0 && !value)
-        r = sl_fail(SLUICE_E_UNSUPPORTED, "%s: this GPU cannot %s (attribute %d)", context->name,
-                    what, (int)attribute);
+        r = sl_fail(SLUICE_E_UNSUPPORTED, "%s: this GPU cannot %s (attribute %d)", context->name, what, (int)attribute);
     return r;
 }

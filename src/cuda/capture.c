@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Is this stream being captured into a graph? And a stream to use instead of the default stream, while a capture on a blocking
- * stream makes that one unusable.
+ * Is this stream being captured into a graph? And a stream to use instead of the default stream, while a capture on a
+ * blocking stream makes that one unusable.
  */
 #include "cuda/cuda.h"
 
@@ -9,8 +9,8 @@
 
 #include "util/atomic.h"
 
-int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream,
-                    enum sl_cuda_capture *state, uint64_t *id)
+int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream, enum sl_cuda_capture *state,
+                    uint64_t *id)
 {
     int status = SL_CU_CAPTURE_STATUS_NONE;
     int code = sl_cuda.StreamIsCapturing(stream, &status);

@@ -56,14 +56,13 @@ static int fail_no_gpu(const char *name, int count)
     unsigned char uuid[SL_CUDA_UUID];
     int device;
 
-    if (sl_cuda.DeviceGet(&device, 0) == SL_CU_OK &&
-        sl_cuda.DeviceGetUuid(uuid, device) == SL_CU_OK)
+    if (sl_cuda.DeviceGet(&device, 0) == SL_CU_OK && sl_cuda.DeviceGetUuid(uuid, device) == SL_CU_OK)
         sl_cuda_uuid_text(uuid, first);
     return sl_fail(SLUICE_E_UNSUPPORTED,
                    "device \"%s\": there is no such GPU; this process sees %d, \"cuda:0\" to "
                    "\"cuda:%d\", the first being %s%s%.80s%s",
-                   name, count, count - 1, first, visible ? " (CUDA_VISIBLE_DEVICES is \"" : "",
-                   visible ? visible : "", visible ? "\")" : "");
+                   name, count, count - 1, first, visible ? " (CUDA_VISIBLE_DEVICES is \"" : "", visible ? visible : "",
+                   visible ? "\")" : "");
 }
 
 static int find_uuid(const char *name, const unsigned char *wanted, int count, int *device)
@@ -173,8 +172,7 @@ int sl_cuda_context_open(const char *name, struct sl_cuda_context **out)
 {
     struct sl_cuda_context *context = calloc(1, sizeof *context);
     if (!context)
-        return sl_fail(SLUICE_E_NO_MEMORY, "no memory for device \"%s\" (%zu bytes)", name,
-                       sizeof *context);
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory for device \"%s\" (%zu bytes)", name, sizeof *context);
     int r = sl_cuda_context_describe(name, context);
     if (r == 0)
         r = open_context(context);

@@ -10,8 +10,8 @@
  *   register) are made in the relaxed mode. Recording, waiting, writing words, copies, graph launches and queries about
  *   pointers do not (measured, driver 580);
  * - before a call on a stream, its capture state is queried with sl_cuda_capture, as anybody may capture on
- *   it. For the default stream that is not enough, see sl_cuda_aux_stream. Only a stream's context and priority may be queried
- *   at any time; querying its flags invalidates a capture (measured, driver 580).
+ *   it. For the default stream that is not enough, see sl_cuda_aux_stream. Only a stream's context and priority may be
+ * queried at any time; querying its flags invalidates a capture (measured, driver 580).
  */
 #ifndef SL_CUDA_CUDA_H
 #define SL_CUDA_CUDA_H
@@ -39,13 +39,13 @@ struct sl_cuda_context {
     struct sl_cu_context *handle;
     unsigned long long id; /* the driver's context ID; after somebody's reset the context has another */
     unsigned char uuid[SL_CUDA_UUID];
-    char name[64];       /* as it was opened, for messages */
-    unsigned disabled;   /* capabilities that are switched off, a bit each (caps.c) */
-    bool same_addresses; /* registered host memory has the same address on the GPU */
-    bool batches_work;   /* its driver submits work in batches: see sl_cuda_flush */
-    _Atomic int lost;    /* the driver's code when the context died; 0: it lives */
+    char name[64];                             /* as it was opened, for messages */
+    unsigned disabled;                         /* capabilities that are switched off, a bit each (caps.c) */
+    bool same_addresses;                       /* registered host memory has the same address on the GPU */
+    bool batches_work;                         /* its driver submits work in batches: see sl_cuda_flush */
+    _Atomic int lost;                          /* the driver's code when the context died; 0: it lives */
     _Atomic(struct sl_cu_stream *) aux_stream; /* see sl_cuda_aux_stream; NULL: not asked for yet */
-    struct sl_cu_stream *copy_stream; /* see sl_cuda_copy_begin; NULL: not asked for yet */
+    struct sl_cu_stream *copy_stream;          /* see sl_cuda_copy_begin; NULL: not asked for yet */
 };
 
 /* Opens by "cuda:0" or "cuda:UUID". Loads the driver if need be. */
@@ -65,8 +65,8 @@ int sl_cuda_count(int *count);
 
 #define SL_CUDA_NAME 16 /* "cuda:123" */
 
-/* The name, in this process, of the GPU that another program's memory is on: the one with this UUID (NULL: not known), else
- * what the driver says about the handle. For that it is opened on one GPU after the other, which makes contexts.
+/* The name, in this process, of the GPU that another program's memory is on: the one with this UUID (NULL: not known),
+ * else what the driver says about the handle. For that it is opened on one GPU after the other, which makes contexts.
  * SLUICE_E_UNSUPPORTED if none can open it. */
 int sl_cuda_ipc_owner(const unsigned char *uuid, const struct sl_cu_memory_handle *handle, char name[SL_CUDA_NAME]);
 
@@ -88,7 +88,8 @@ bool sl_cuda_is_disabled(const struct sl_cuda_context *context, const char *word
 /* Has this GPU the attribute, and is it not switched off? 0; SLUICE_E_UNSUPPORTED, saying `what` it cannot do. */
 int sl_cuda_check_cap(struct sl_cuda_context *context, enum sl_cu_attribute attribute, const char *what);
 
-/* Does CUDA_LAUNCH_BLOCKING make calls block until their work is done? Then a call behind a wait blocks as long as that. */
+/* Does CUDA_LAUNCH_BLOCKING make calls block until their work is done? Then a call behind a wait blocks as long as
+ * that. */
 bool sl_cuda_calls_block(void);
 
 /* NVIDIA's multi-process service (MPS). Under it GPU work may go on after its process died, and
@@ -109,8 +110,7 @@ struct sl_cuda_scope {
 
 /* Makes the context current and, if asked, the thread's capture mode relaxed. SLUICE_E_DRIVER if
  * the context is lost, or is not the one that was opened any more. */
-int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode,
-                  struct sl_cuda_scope *scope);
+int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode, struct sl_cuda_scope *scope);
 void sl_cuda_leave(const struct sl_cuda_scope *scope);
 
 /* Inside a plain scope: makes the mode relaxed for a few calls that need it. Leave this scope before the outer one. */
@@ -142,12 +142,12 @@ const char *sl_cuda_code_remedy(int code);
 enum sl_cuda_capture {
     SL_CUDA_CAPTURE_NONE,
     SL_CUDA_CAPTURE_ACTIVE,
-    SL_CUDA_CAPTURE_BROKEN, /* its capture was invalidated, and has not been ended yet */
-    SL_CUDA_CAPTURE_BLOCKED,   /* the default stream, while a blocking stream captures: using it
-                               invalidates that capture */
+    SL_CUDA_CAPTURE_BROKEN,  /* its capture was invalidated, and has not been ended yet */
+    SL_CUDA_CAPTURE_BLOCKED, /* the default stream, while a blocking stream captures: using it
+                             invalidates that capture */
 };
-int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream,
-                    enum sl_cuda_capture *state, uint64_t *id);
+int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream, enum sl_cuda_capture *state,
+                    uint64_t *id);
 
 /* A quick check, nearly always true. If false, sl_cuda_capture tells the state. */
 static inline bool sl_cuda_is_not_capturing(struct sl_cu_stream *stream)
@@ -157,9 +157,10 @@ static inline bool sl_cuda_is_not_capturing(struct sl_cu_stream *stream)
     return sl_cuda.StreamIsCapturing(stream, &status) == SL_CU_OK && status == SL_CU_CAPTURE_STATUS_NONE;
 }
 
-/* A blocking stream of the library's own, to be used instead of the default stream: as on every blocking stream, its work runs
- * behind all earlier work of the default stream. For words and copies: a call on the default stream itself invalidates every
- * capture of a blocking stream, and one may begin at any moment, also between the query and the call. */
+/* A blocking stream of the library's own, to be used instead of the default stream: as on every blocking stream, its
+ * work runs behind all earlier work of the default stream. For words and copies: a call on the default stream itself
+ * invalidates every capture of a blocking stream, and one may begin at any moment, also between the query and the call.
+ */
 int sl_cuda_aux_stream(struct sl_cuda_context *context, struct sl_cu_stream **stream);
 void sl_cuda_aux_stream_release(struct sl_cuda_context *context); /* before the context is closed */
 
@@ -203,21 +204,20 @@ int sl_cuda_memory_exceeded(struct sl_cuda_context *context, const char *name, s
 int sl_cuda_memory_unit(struct sl_cuda_context *context, size_t *unit);
 
 /* Allocates memory of the GPU, and exports it as a descriptor. `name` is for messages. */
-int sl_cuda_memory_make(struct sl_cuda_context *context, const char *name, size_t size,
-                        uint64_t *handle, int *fd);
+int sl_cuda_memory_make(struct sl_cuda_context *context, const char *name, size_t size, uint64_t *handle, int *fd);
 
 /* Imports the memory of another process's descriptor; SLUICE_E_PROTOCOL if it is not a descriptor of memory. It
  * stays the caller's. */
 int sl_cuda_memory_import(struct sl_cuda_context *context, int fd, uint64_t *handle);
 
-/* After an import of a peer's memory, with its `result`, which this returns. If the import may have failed because the peer's
- * driver version, `theirs` (0: not known), differs from this process's, adds both to the message. `context` may be NULL. */
+/* After an import of a peer's memory, with its `result`, which this returns. If the import may have failed because the
+ * peer's driver version, `theirs` (0: not known), differs from this process's, adds both to the message. `context` may
+ * be NULL. */
 int sl_cuda_explain_versions(const struct sl_cuda_context *context, uint32_t theirs, int result);
 
 /* Maps it. The memory lives as long as any mapping or descriptor of it, in any process, so the handle
  * may be released after this. */
-int sl_cuda_memory_map(struct sl_cuda_context *context, uint64_t handle, size_t size, bool writable,
-                       uint64_t *address);
+int sl_cuda_memory_map(struct sl_cuda_context *context, uint64_t handle, size_t size, bool writable, uint64_t *address);
 void sl_cuda_memory_unmap(struct sl_cuda_context *context, uint64_t address, size_t size);
 void sl_cuda_memory_release(struct sl_cuda_context *context, uint64_t handle);
 
@@ -241,9 +241,10 @@ int sl_cuda_ipc_supported(struct sl_cuda_context *context);
 int sl_cuda_ipc_make(const char *device, const char *name, size_t size, struct sl_cuda_share *share,
                      struct sl_cuda_block **block);
 
-/* Another's, or this process's own. SLUICE_E_UNSUPPORTED if it is not there any more, or is out of reach; SLUICE_E_PROTOCOL if
- * it is known to have fewer bytes. */
-int sl_cuda_ipc_open(const char *device, const struct sl_cuda_share *share, uint64_t bytes, struct sl_cuda_block **block);
+/* Another's, or this process's own. SLUICE_E_UNSUPPORTED if it is not there any more, or is out of reach;
+ * SLUICE_E_PROTOCOL if it is known to have fewer bytes. */
+int sl_cuda_ipc_open(const char *device, const struct sl_cuda_share *share, uint64_t bytes,
+                     struct sl_cuda_block **block);
 uint64_t sl_cuda_ipc_address(const struct sl_cuda_block *block);
 
 /* A block with this handle that this process has made or opened, on any GPU, with one more reference; or NULL. */
@@ -257,8 +258,8 @@ struct sl_cuda_context *sl_cuda_ipc_context(struct sl_cuda_block *block);
 /* Takes one more reference, to be dropped. */
 void sl_cuda_ipc_hold(struct sl_cuda_block *block);
 
-/* Is memory of another process open here by this handle? A process that frees memory and allocates again may get the same handle
- * again. */
+/* Is memory of another process open here by this handle? A process that frees memory and allocates again may get the
+ * same handle again. */
 bool sl_cuda_ipc_is_open(const struct sl_cu_memory_handle *handle);
 
 /* ---- events that other processes open by handles of 64 bytes ---- */
@@ -283,10 +284,10 @@ int sl_cuda_query_event(struct sl_cuda_context *context, struct sl_cu_event *eve
 /* ---- copies between two GPUs ---- */
 
 /* Copies into memory of the GPU `to`, on a stream of the library's own, from memory that `from` can access: through
- * the host if the two are not peers. Both memories must stay until sl_cuda_copy_query returns 0 or a failure; then the work has
- * ended. SLUICE_NOT_READY until then. One thread at a time may copy in a context. */
-int sl_cuda_copy_begin(struct sl_cuda_context *to, uint64_t address, const struct sl_cuda_context *from, uint64_t source,
-                       size_t size);
+ * the host if the two are not peers. Both memories must stay until sl_cuda_copy_query returns 0 or a failure; then the
+ * work has ended. SLUICE_NOT_READY until then. One thread at a time may copy in a context. */
+int sl_cuda_copy_begin(struct sl_cuda_context *to, uint64_t address, const struct sl_cuda_context *from,
+                       uint64_t source, size_t size);
 int sl_cuda_copy_query(struct sl_cuda_context *to);
 
 #endif

@@ -16,8 +16,7 @@ static const struct {
     const char *symbol;
     size_t offset;
 } functions[] = {
-#define FUNCTION(name, version, parameters, arguments) \
-    { "cu" #name #version, offsetof(struct sl_cuda_driver, name) },
+#define FUNCTION(name, version, parameters, arguments) { "cu" #name #version, offsetof(struct sl_cuda_driver, name) },
     SL_CUDA_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 };
@@ -40,11 +39,10 @@ int sl_cuda_bind(void *library, int version)
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *found = sl_os_dl_symbol(library, functions[i].symbol);
         if (!found)
-            return sl_fail(
-                SLUICE_E_UNSUPPORTED,
-                "the CUDA driver %s has no %s, though it says that it is for CUDA %d.%d; "
-                "install NVIDIA's driver anew",
-                sl_cuda_library(), functions[i].symbol, version / 1000, version % 1000 / 10);
+            return sl_fail(SLUICE_E_UNSUPPORTED,
+                           "the CUDA driver %s has no %s, though it says that it is for CUDA %d.%d; "
+                           "install NVIDIA's driver anew",
+                           sl_cuda_library(), functions[i].symbol, version / 1000, version % 1000 / 10);
         *member_of(i) = found;
     }
     return 0;

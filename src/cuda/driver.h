@@ -127,7 +127,7 @@ enum sl_cu_attribute {
     SL_CU_CAN_REGISTER_READ_ONLY = 113,
     SL_CU_CAN_WRITE_64 = 122,
     SL_CU_CAN_WAIT_64 = 122,
-    SL_CU_MPS_ENABLED = 133, /* newer drivers only */
+    SL_CU_MPS_ENABLED = 133,      /* newer drivers only */
     SL_CU_CAN_SHARE_EVENTS = 125, /* and memory, by handles of 64 bytes */
 };
 
@@ -237,159 +237,129 @@ struct sl_cu_memory_handle { /* CUipcMemHandle */
     X(DeviceGet, , (int *device, int ordinal), (device, ordinal)) \
     X(DeviceGetUuid, _v2, (unsigned char *uuid, int device), (uuid, device)) \
     X(DeviceGetAttribute, , (int *value, int attribute, int device), (value, attribute, device)) \
-    X(DevicePrimaryCtxRetain, , (struct sl_cu_context **context, int device), (context, device)) \
+    X(DevicePrimaryCtxRetain, , (struct sl_cu_context * *context, int device), (context, device)) \
     X(DevicePrimaryCtxRelease, _v2, (int device), (device)) \
-    X(CtxGetId, , (struct sl_cu_context *context, unsigned long long *id), (context, id)) \
-    X(CtxGetCurrent, , (struct sl_cu_context **context), (context)) \
-    X(CtxPushCurrent, _v2, (struct sl_cu_context *context), (context)) \
-    X(CtxPopCurrent, _v2, (struct sl_cu_context **context), (context)) \
+    X(CtxGetId, , (struct sl_cu_context * context, unsigned long long *id), (context, id)) \
+    X(CtxGetCurrent, , (struct sl_cu_context * *context), (context)) \
+    X(CtxPushCurrent, _v2, (struct sl_cu_context * context), (context)) \
+    X(CtxPopCurrent, _v2, (struct sl_cu_context * *context), (context)) \
     X(ThreadExchangeStreamCaptureMode, , (int *mode), (mode)) \
-    X(StreamIsCapturing, , (struct sl_cu_stream *stream, int *status), (stream, status)) \
+    X(StreamIsCapturing, , (struct sl_cu_stream * stream, int *status), (stream, status)) \
     X(StreamGetCaptureInfo, _v2, \
-      (struct sl_cu_stream *stream, int *status, uint64_t *id, struct sl_cu_graph **graph, \
+      (struct sl_cu_stream * stream, int *status, uint64_t *id, struct sl_cu_graph **graph, \
        struct sl_cu_node *const **nodes, size_t *count), \
       (stream, status, id, graph, nodes, count)) \
-    X(StreamCreateWithPriority, , (struct sl_cu_stream **stream, unsigned flags, int priority), \
+    X(StreamCreateWithPriority, , (struct sl_cu_stream * *stream, unsigned flags, int priority), \
       (stream, flags, priority)) \
-    X(StreamDestroy, _v2, (struct sl_cu_stream *stream), (stream)) \
-    X(StreamGetCtx, , (struct sl_cu_stream *stream, struct sl_cu_context **context), \
-      (stream, context)) \
-    X(StreamGetFlags, , (struct sl_cu_stream *stream, unsigned *flags), (stream, flags)) \
-    X(StreamGetPriority, , (struct sl_cu_stream *stream, int *priority), (stream, priority)) \
-    X(StreamQuery, , (struct sl_cu_stream *stream), (stream)) \
-    X(StreamSynchronize, , (struct sl_cu_stream *stream), (stream)) \
-    X(StreamWaitEvent, , \
-      (struct sl_cu_stream *stream, struct sl_cu_event *event, unsigned flags), \
+    X(StreamDestroy, _v2, (struct sl_cu_stream * stream), (stream)) \
+    X(StreamGetCtx, , (struct sl_cu_stream * stream, struct sl_cu_context * *context), (stream, context)) \
+    X(StreamGetFlags, , (struct sl_cu_stream * stream, unsigned *flags), (stream, flags)) \
+    X(StreamGetPriority, , (struct sl_cu_stream * stream, int *priority), (stream, priority)) \
+    X(StreamQuery, , (struct sl_cu_stream * stream), (stream)) \
+    X(StreamSynchronize, , (struct sl_cu_stream * stream), (stream)) \
+    X(StreamWaitEvent, , (struct sl_cu_stream * stream, struct sl_cu_event * event, unsigned flags), \
       (stream, event, flags)) \
-    X(StreamWriteValue64, _v2, \
-      (struct sl_cu_stream *stream, uint64_t address, uint64_t value, unsigned flags), \
+    X(StreamWriteValue64, _v2, (struct sl_cu_stream * stream, uint64_t address, uint64_t value, unsigned flags), \
       (stream, address, value, flags)) \
     X(StreamBatchMemOp, _v2, \
-      (struct sl_cu_stream *stream, unsigned count, union sl_cu_mem_op *operations, \
-       unsigned flags), \
+      (struct sl_cu_stream * stream, unsigned count, union sl_cu_mem_op *operations, unsigned flags), \
       (stream, count, operations, flags)) \
-    X(EventCreate, , (struct sl_cu_event **event, unsigned flags), (event, flags)) \
-    X(EventDestroy, _v2, (struct sl_cu_event *event), (event)) \
-    X(EventRecord, , (struct sl_cu_event *event, struct sl_cu_stream *stream), (event, stream)) \
-    X(EventQuery, , (struct sl_cu_event *event), (event)) \
-    X(EventSynchronize, , (struct sl_cu_event *event), (event)) \
-    X(EventElapsedTime, , \
-      (float *milliseconds, struct sl_cu_event *start, struct sl_cu_event *stop), \
+    X(EventCreate, , (struct sl_cu_event * *event, unsigned flags), (event, flags)) \
+    X(EventDestroy, _v2, (struct sl_cu_event * event), (event)) \
+    X(EventRecord, , (struct sl_cu_event * event, struct sl_cu_stream * stream), (event, stream)) \
+    X(EventQuery, , (struct sl_cu_event * event), (event)) \
+    X(EventSynchronize, , (struct sl_cu_event * event), (event)) \
+    X(EventElapsedTime, , (float *milliseconds, struct sl_cu_event *start, struct sl_cu_event *stop), \
       (milliseconds, start, stop)) \
-    X(MemGetInfo, _v2, (size_t *unused, size_t *total), (unused, total)) \
-    X(MemGetAllocationGranularity, , \
-      (size_t *unit, const struct sl_cu_allocation *what, int option), (unit, what, option)) \
-    X(MemCreate, , \
-      (uint64_t *handle, size_t size, const struct sl_cu_allocation *what, \
-       unsigned long long flags), \
+    X(MemGetInfo, _v2, (size_t * unused, size_t * total), (unused, total)) \
+    X(MemGetAllocationGranularity, , (size_t * unit, const struct sl_cu_allocation *what, int option), \
+      (unit, what, option)) \
+    X(MemCreate, , (uint64_t * handle, size_t size, const struct sl_cu_allocation *what, unsigned long long flags), \
       (handle, size, what, flags)) \
     X(MemRelease, , (uint64_t handle), (handle)) \
-    X(MemExportToShareableHandle, , \
-      (void *shareable, uint64_t handle, int type, unsigned long long flags), \
+    X(MemExportToShareableHandle, , (void *shareable, uint64_t handle, int type, unsigned long long flags), \
       (shareable, handle, type, flags)) \
-    X(MemImportFromShareableHandle, , (uint64_t *handle, void *shareable, int type), \
-      (handle, shareable, type)) \
+    X(MemImportFromShareableHandle, , (uint64_t * handle, void *shareable, int type), (handle, shareable, type)) \
     X(MemAddressReserve, , \
-      (uint64_t *address, size_t size, size_t alignment, uint64_t wish, \
-       unsigned long long flags), \
+      (uint64_t * address, size_t size, size_t alignment, uint64_t wish, unsigned long long flags), \
       (address, size, alignment, wish, flags)) \
     X(MemAddressFree, , (uint64_t address, size_t size), (address, size)) \
-    X(MemMap, , \
-      (uint64_t address, size_t size, size_t offset, uint64_t handle, \
-       unsigned long long flags), \
+    X(MemMap, , (uint64_t address, size_t size, size_t offset, uint64_t handle, unsigned long long flags), \
       (address, size, offset, handle, flags)) \
     X(MemUnmap, , (uint64_t address, size_t size), (address, size)) \
-    X(MemSetAccess, , \
-      (uint64_t address, size_t size, const struct sl_cu_access *who, size_t count), \
+    X(MemSetAccess, , (uint64_t address, size_t size, const struct sl_cu_access *who, size_t count), \
       (address, size, who, count)) \
-    X(MemsetD8Async, , \
-      (uint64_t address, unsigned char value, size_t size, struct sl_cu_stream *stream), \
+    X(MemsetD8Async, , (uint64_t address, unsigned char value, size_t size, struct sl_cu_stream *stream), \
       (address, value, size, stream)) \
     X(MemHostRegister, _v2, (void *address, size_t size, unsigned flags), (address, size, flags)) \
     X(MemHostUnregister, , (void *address), (address)) \
-    X(MemHostGetDevicePointer, _v2, (uint64_t *device, void *host, unsigned flags), \
-      (device, host, flags)) \
+    X(MemHostGetDevicePointer, _v2, (uint64_t * device, void *host, unsigned flags), (device, host, flags)) \
     /* Properties of a GPU. */ \
     X(DeviceGetName, , (char *name, int size, int device), (name, size, device)) \
-    X(DeviceTotalMem, _v2, (size_t *total, int device), (total, device)) \
+    X(DeviceTotalMem, _v2, (size_t * total, int device), (total, device)) \
     X(DeviceGetPCIBusId, , (char *text, int size, int device), (text, size, device)) \
     X(DeviceCanAccessPeer, , (int *can, int device, int peer), (can, device, peer)) \
-    X(CtxEnablePeerAccess, , (struct sl_cu_context *peer, unsigned flags), (peer, flags)) \
+    X(CtxEnablePeerAccess, , (struct sl_cu_context * peer, unsigned flags), (peer, flags)) \
     /* Waits in streams, and unique IDs of streams. */ \
-    X(StreamWaitValue64, _v2, \
-      (struct sl_cu_stream *stream, uint64_t address, uint64_t value, unsigned flags), \
+    X(StreamWaitValue64, _v2, (struct sl_cu_stream * stream, uint64_t address, uint64_t value, unsigned flags), \
       (stream, address, value, flags)) \
-    X(StreamGetId, , (struct sl_cu_stream *stream, unsigned long long *id), (stream, id)) \
-    X(LaunchHostFunc, , \
-      (struct sl_cu_stream *stream, void (*function)(void *data), void *data), \
+    X(StreamGetId, , (struct sl_cu_stream * stream, unsigned long long *id), (stream, id)) \
+    X(LaunchHostFunc, , (struct sl_cu_stream * stream, void (*function)(void *data), void *data), \
       (stream, function, data)) \
     /* Copies, and queries about pointers. */ \
-    X(MemcpyHtoDAsync, _v2, \
-      (uint64_t to, const void *from, size_t size, struct sl_cu_stream *stream), \
+    X(MemcpyHtoDAsync, _v2, (uint64_t to, const void *from, size_t size, struct sl_cu_stream *stream), \
       (to, from, size, stream)) \
     X(MemcpyDtoHAsync, _v2, (void *to, uint64_t from, size_t size, struct sl_cu_stream *stream), \
       (to, from, size, stream)) \
-    X(MemcpyDtoDAsync, _v2, \
-      (uint64_t to, uint64_t from, size_t size, struct sl_cu_stream *stream), \
+    X(MemcpyDtoDAsync, _v2, (uint64_t to, uint64_t from, size_t size, struct sl_cu_stream * stream), \
       (to, from, size, stream)) \
-    X(MemcpyAsync, , (uint64_t to, uint64_t from, size_t size, struct sl_cu_stream *stream), \
+    X(MemcpyAsync, , (uint64_t to, uint64_t from, size_t size, struct sl_cu_stream * stream), \
       (to, from, size, stream)) \
     X(MemcpyPeerAsync, , \
-      (uint64_t to, struct sl_cu_context *to_context, uint64_t from, \
-       struct sl_cu_context *from_context, size_t size, struct sl_cu_stream *stream), \
+      (uint64_t to, struct sl_cu_context * to_context, uint64_t from, struct sl_cu_context * from_context, \
+       size_t size, struct sl_cu_stream * stream), \
       (to, to_context, from, from_context, size, stream)) \
-    X(Memcpy2DAsync, _v2, (const struct sl_cu_copy_2d *copy, struct sl_cu_stream *stream), \
-      (copy, stream)) \
+    X(Memcpy2DAsync, _v2, (const struct sl_cu_copy_2d *copy, struct sl_cu_stream *stream), (copy, stream)) \
     X(MemHostAlloc, , (void **memory, size_t size, unsigned flags), (memory, size, flags)) \
     X(MemFreeHost, , (void *memory), (memory)) \
-    X(PointerGetAttribute, , (void *value, int attribute, uint64_t pointer), \
-      (value, attribute, pointer)) \
-    X(PointerGetAttributes, , \
-      (unsigned count, int *attributes, void **values, uint64_t pointer), \
+    X(PointerGetAttribute, , (void *value, int attribute, uint64_t pointer), (value, attribute, pointer)) \
+    X(PointerGetAttributes, , (unsigned count, int *attributes, void **values, uint64_t pointer), \
       (count, attributes, values, pointer)) \
     /* Events that other processes may open. */ \
-    X(IpcGetEventHandle, , (struct sl_cu_event_handle *handle, struct sl_cu_event *event), \
-      (handle, event)) \
-    X(IpcOpenEventHandle, , (struct sl_cu_event **event, struct sl_cu_event_handle handle), \
-      (event, handle)) \
+    X(IpcGetEventHandle, , (struct sl_cu_event_handle * handle, struct sl_cu_event * event), (handle, event)) \
+    X(IpcOpenEventHandle, , (struct sl_cu_event * *event, struct sl_cu_event_handle handle), (event, handle)) \
     /* Memory that other processes may open, where it cannot be exported as a descriptor. */ \
-    X(MemAlloc, _v2, (uint64_t *address, size_t size), (address, size)) \
+    X(MemAlloc, _v2, (uint64_t * address, size_t size), (address, size)) \
     X(MemFree, _v2, (uint64_t address), (address)) \
-    X(IpcGetMemHandle, , (struct sl_cu_memory_handle *handle, uint64_t address), \
-      (handle, address)) \
-    X(IpcOpenMemHandle, _v2, \
-      (uint64_t *address, struct sl_cu_memory_handle handle, unsigned flags), \
+    X(IpcGetMemHandle, , (struct sl_cu_memory_handle * handle, uint64_t address), (handle, address)) \
+    X(IpcOpenMemHandle, _v2, (uint64_t * address, struct sl_cu_memory_handle handle, unsigned flags), \
       (address, handle, flags)) \
     X(IpcCloseMemHandle, , (uint64_t address), (address)) \
     /* Kernels, and graphs built node by node. No function here begins a capture. */ \
-    X(ModuleLoadData, , (struct sl_cu_module **module, const void *image), (module, image)) \
-    X(ModuleUnload, , (struct sl_cu_module *module), (module)) \
-    X(ModuleGetFunction, , \
-      (struct sl_cu_function **function, struct sl_cu_module *module, const char *name), \
+    X(ModuleLoadData, , (struct sl_cu_module * *module, const void *image), (module, image)) \
+    X(ModuleUnload, , (struct sl_cu_module * module), (module)) \
+    X(ModuleGetFunction, , (struct sl_cu_function * *function, struct sl_cu_module * module, const char *name), \
       (function, module, name)) \
     X(LaunchKernel, , \
-      (struct sl_cu_function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, \
-       unsigned by, unsigned bz, unsigned shared, struct sl_cu_stream *stream, void **arguments, \
-       void **extra), \
+      (struct sl_cu_function * function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
+       unsigned shared, struct sl_cu_stream *stream, void **arguments, void **extra), \
       (function, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra)) \
-    X(GraphCreate, , (struct sl_cu_graph **graph, unsigned flags), (graph, flags)) \
+    X(GraphCreate, , (struct sl_cu_graph * *graph, unsigned flags), (graph, flags)) \
     X(GraphAddMemcpyNode, , \
-      (struct sl_cu_node **node, struct sl_cu_graph *graph, struct sl_cu_node *const *after, \
-       size_t count, const struct sl_cu_copy_3d *copy, struct sl_cu_context *context), \
+      (struct sl_cu_node * *node, struct sl_cu_graph * graph, struct sl_cu_node *const *after, size_t count, \
+       const struct sl_cu_copy_3d *copy, struct sl_cu_context *context), \
       (node, graph, after, count, copy, context)) \
     X(GraphAddBatchMemOpNode, , \
-      (struct sl_cu_node **node, struct sl_cu_graph *graph, struct sl_cu_node *const *after, \
-       size_t count, const struct sl_cu_batch *batch), \
+      (struct sl_cu_node * *node, struct sl_cu_graph * graph, struct sl_cu_node *const *after, size_t count, \
+       const struct sl_cu_batch *batch), \
       (node, graph, after, count, batch)) \
     X(GraphExecBatchMemOpNodeSetParams, , \
-      (struct sl_cu_exec *exec, struct sl_cu_node *node, const struct sl_cu_batch *batch), \
-      (exec, node, batch)) \
-    X(GraphInstantiateWithFlags, , \
-      (struct sl_cu_exec **exec, struct sl_cu_graph *graph, unsigned long long flags), \
+      (struct sl_cu_exec * exec, struct sl_cu_node * node, const struct sl_cu_batch *batch), (exec, node, batch)) \
+    X(GraphInstantiateWithFlags, , (struct sl_cu_exec * *exec, struct sl_cu_graph * graph, unsigned long long flags), \
       (exec, graph, flags)) \
-    X(GraphLaunch, , (struct sl_cu_exec *exec, struct sl_cu_stream *stream), (exec, stream)) \
-    X(GraphExecDestroy, , (struct sl_cu_exec *exec), (exec)) \
-    X(GraphDestroy, , (struct sl_cu_graph *graph), (graph))
+    X(GraphLaunch, , (struct sl_cu_exec * exec, struct sl_cu_stream * stream), (exec, stream)) \
+    X(GraphExecDestroy, , (struct sl_cu_exec * exec), (exec)) \
+    X(GraphDestroy, , (struct sl_cu_graph * graph), (graph))
 
 struct sl_cuda_driver {
 #define SL_CUDA_MEMBER(name, version, parameters, arguments) int(*name) parameters;

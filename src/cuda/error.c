@@ -19,8 +19,7 @@ static const struct meaning {
       "there is no such stream or event, or its owner has destroyed it; pass one that lives" },
     { SL_CU_OUT_OF_MEMORY, SLUICE_E_NO_MEMORY, false,
       "the GPU, or the driver, has no memory left; free some, or end another program on this GPU" },
-    { SL_CU_DEINITIALIZED, SLUICE_E_DRIVER, true,
-      "the process is ending and the driver has ended before" },
+    { SL_CU_DEINITIALIZED, SLUICE_E_DRIVER, true, "the process is ending and the driver has ended before" },
     { SL_CU_STUB_LIBRARY, SLUICE_E_UNSUPPORTED, false,
       "this is the CUDA toolkit's stub, not a driver; take its folder out of LD_LIBRARY_PATH" },
     { SL_CU_DEVICE_UNAVAILABLE, SLUICE_E_UNSUPPORTED, false,
@@ -38,10 +37,12 @@ static const struct meaning {
     { SL_CU_NVLINK_UNCORRECTABLE, SLUICE_E_DRIVER, true,
       "a link between GPUs failed; start the program again, and look at nvidia-smi nvlink -e" },
     { SL_CU_CONTAINED, SLUICE_E_DRIVER, true,
-      "a kernel of this program used memory of another GPU that it may not, or the GPU is damaged, and this program was stopped "
+      "a kernel of this program used memory of another GPU that it may not, or the GPU is damaged, and this program "
+      "was stopped "
       "on it; fix the kernel, look at nvidia-smi -q, and start the program again" },
     { SL_CU_OPERATING_SYSTEM, SLUICE_E_DRIVER, false,
-      "a system call of the driver failed; does the process lack descriptors or memory that it may lock, or its container rights?" },
+      "a system call of the driver failed; does the process lack descriptors or memory that it may lock, or its "
+      "container rights?" },
     { SL_CU_ILLEGAL_ADDRESS, SLUICE_E_DRIVER, true,
       "a kernel of this program touched memory that is not there, or stored into a frame that it "
       "may only read; the GPU's context is dead: fix the kernel and start the program again" },
@@ -85,8 +86,7 @@ static const struct meaning {
       "the MPS server cannot be reached; start it, or unset CUDA_MPS_PIPE_DIRECTORY" },
     { SL_CU_MPS_RPC_FAILURE, SLUICE_E_DRIVER, true,
       "the MPS server does not answer any more; start it and the program again" },
-    { SL_CU_MPS_SERVER_NOT_READY, SLUICE_E_UNSUPPORTED, false,
-      "the MPS server is not ready; try again" },
+    { SL_CU_MPS_SERVER_NOT_READY, SLUICE_E_UNSUPPORTED, false, "the MPS server is not ready; try again" },
     { SL_CU_MPS_MAX_CLIENTS, SLUICE_E_UNSUPPORTED, false,
       "the MPS server has all the clients that it can have; end one" },
     { SL_CU_MPS_MAX_CONNECTIONS, SLUICE_E_UNSUPPORTED, false,
@@ -99,27 +99,23 @@ static const struct meaning {
     { SL_CU_CAPTURE_INVALIDATED, SLUICE_E_CAPTURING, false,
       "the capture that this stream takes part in has failed; end it" },
     { SL_CU_CAPTURE_MERGE, SLUICE_E_CAPTURING, false, "the two streams take part in two captures" },
-    { SL_CU_CAPTURE_UNMATCHED, SLUICE_E_CAPTURING, false,
-      "the capture did not begin on this stream" },
+    { SL_CU_CAPTURE_UNMATCHED, SLUICE_E_CAPTURING, false, "the capture did not begin on this stream" },
     { SL_CU_CAPTURE_UNJOINED, SLUICE_E_CAPTURING, false,
       "a stream that joined the capture was not joined back to where it began" },
-    { SL_CU_CAPTURE_ISOLATION, SLUICE_E_CAPTURING, false,
-      "a capture cannot wait for work outside of it" },
+    { SL_CU_CAPTURE_ISOLATION, SLUICE_E_CAPTURING, false, "a capture cannot wait for work outside of it" },
     { SL_CU_CAPTURE_IMPLICIT, SLUICE_E_CAPTURING, false,
       "the default stream is shut while a blocking stream captures a graph; wait until the capture "
       "ends" },
     { SL_CU_CAPTURED_EVENT, SLUICE_E_CAPTURING, false,
       "the event was last recorded in a capture, so no moment belongs to it; record it again" },
-    { SL_CU_CAPTURE_WRONG_THREAD, SLUICE_E_CAPTURING, false,
-      "the capture was begun by another thread" },
+    { SL_CU_CAPTURE_WRONG_THREAD, SLUICE_E_CAPTURING, false, "the capture was begun by another thread" },
     { SL_CU_EXTERNAL_DEVICE, SLUICE_E_DRIVER, true,
       "a device that the GPU waited for reported an error; start the program again" },
 };
 
 static const struct meaning *meaning_of(int code)
 {
-    static const struct meaning other = { 0, SLUICE_E_DRIVER, false,
-                                          "see NVIDIA's documentation for this code" };
+    static const struct meaning other = { 0, SLUICE_E_DRIVER, false, "see NVIDIA's documentation for this code" };
 
     for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
         if (meanings[i].code == code)
@@ -170,12 +166,12 @@ int sl_cuda_alive(const struct sl_cuda_context *context)
         code = sl_load(&ends[at].code, relaxed);
     if (!code)
         return 0;
-    return sl_fail(SLUICE_E_DRIVER, "device \"%s\" is lost since the driver said %s (%d): %s",
-                   context->name, sl_cuda_code_name(code), code, sl_cuda_code_remedy(code));
+    return sl_fail(SLUICE_E_DRIVER, "device \"%s\" is lost since the driver said %s (%d): %s", context->name,
+                   sl_cuda_code_name(code), code, sl_cuda_code_remedy(code));
 }
 
-/* Two codes speak of a context, and not of which: it may be that of a stream or of memory which the program passed, and which
- * has ended before. */
+/* Two codes speak of a context, and not of which: it may be that of a stream or of memory which the program passed, and
+ * which has ended before. */
 static bool is_alive(const struct sl_cuda_context *context, int code)
 {
     unsigned long long id;
@@ -186,14 +182,15 @@ static bool is_alive(const struct sl_cuda_context *context, int code)
 
 int sl_cuda_failed(struct sl_cuda_context *context, int code, const char *function)
 {
-    static const struct meaning others = { 0, SLUICE_E_DRIVER, false,
-                                           "a stream, an event or memory that was passed is of a context that has ended" };
+    static const struct meaning others = {
+        0, SLUICE_E_DRIVER, false, "a stream, an event or memory that was passed is of a context that has ended"
+    };
     const struct meaning *meaning = meaning_of(code);
 
     if (context && meaning->lost && is_alive(context, code))
         meaning = &others;
     if (context && meaning->lost)
         sl_cuda_mark_lost(context, code);
-    return sl_fail(meaning->result, "%s%s%s said %s (%d): %s", context ? context->name : "",
-                   context ? ": " : "", function, sl_cuda_code_name(code), code, meaning->remedy);
+    return sl_fail(meaning->result, "%s%s%s said %s (%d): %s", context ? context->name : "", context ? ": " : "",
+                   function, sl_cuda_code_name(code), code, meaning->remedy);
 }

@@ -22,12 +22,12 @@ struct sl_cuda_block {
     uint64_t token[2], address, bytes;
     struct sl_cu_memory_handle handle;
     uint32_t users; /* 0: it is being closed */
-    bool made; /* by this process */
+    bool made;      /* by this process */
 };
 
 static struct sl_cuda_block *blocks;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* also held while one is opened */
-static sl_word32 closed; /* number of blocks closed so far; a futex */
+static sl_word32 closed;                                 /* number of blocks closed so far; a futex */
 
 #define CLOSE_PATIENCE (2 * SLUICE_S)
 
@@ -93,8 +93,9 @@ static int make(struct sl_cuda_block *block, const char *name, size_t size, stru
     if (r == 0)
         r = sl_cuda_memory_clear(context, block->address, size);
     if (r == SLUICE_TIMEOUT)
-        sl_log(SLUICE_LOG_WARN, "'%s': %zu bytes of memory of %s stay until the process ends, as work on them does not end", name,
-               size, context->name);
+        sl_log(SLUICE_LOG_WARN,
+               "'%s': %zu bytes of memory of %s stay until the process ends, as work on them does not end", name, size,
+               context->name);
     else if (r != 0)
         tidy(context, sl_cuda.MemFree(block->address), "cuMemFree");
     return r;
@@ -143,11 +144,12 @@ static int open_handle(struct sl_cuda_block *block, const struct sl_cu_memory_ha
         block->bytes = bytes_of(block->address);
     if (r == 0 || r == SLUICE_E_NO_MEMORY || sl_cuda_alive(context) != 0)
         return r;
-    return sl_fail(SLUICE_E_UNSUPPORTED,
-                   "%s: the frames' memory cannot be opened (cuIpcOpenMemHandle said %s): their writer has ended, or "
-                   "is in another container, whose handles mean nothing here, or they lie on another GPU, which this one "
-                   "does not reach",
-                   context->name, sl_cuda_code_name(code));
+    return sl_fail(
+        SLUICE_E_UNSUPPORTED,
+        "%s: the frames' memory cannot be opened (cuIpcOpenMemHandle said %s): their writer has ended, or "
+        "is in another container, whose handles mean nothing here, or they lie on another GPU, which this one "
+        "does not reach",
+        context->name, sl_cuda_code_name(code));
 }
 
 /* Memory of programs that do not use this library has no token. */
@@ -170,10 +172,11 @@ static struct sl_cuda_block *find(const struct sl_cuda_share *share, int device)
 static int share_block(struct sl_cuda_block *block, int device, const char *name)
 {
     if (block->context->device != device)
-        return sl_fail(SLUICE_E_UNSUPPORTED,
-                       "\"%s\": the frames were made by this process on \"%s\", and without cuMemMap another GPU does not "
-                       "see them here; use that one",
-                       name, block->context->name);
+        return sl_fail(
+            SLUICE_E_UNSUPPORTED,
+            "\"%s\": the frames were made by this process on \"%s\", and without cuMemMap another GPU does not "
+            "see them here; use that one",
+            name, block->context->name);
     block->users++;
     return 0;
 }
@@ -188,8 +191,10 @@ static int find_open(const char *device, const struct sl_cuda_share *share, int 
         uint32_t seen = sl_load(&closed, acquire);
         if (now >= deadline)
             return sl_fail(SLUICE_E_UNSUPPORTED,
-                           "\"%s\": the frames' memory was open here before, and is not closed yet: the driver waits for work of this "
-                           "program with that", device);
+                           "\"%s\": the frames' memory was open here before, and is not closed yet: the driver waits "
+                           "for work of this "
+                           "program with that",
+                           device);
         pthread_mutex_unlock(&lock);
         (void)sl_os_futex_wait(&closed, seen, deadline);
         pthread_mutex_lock(&lock);
@@ -198,7 +203,8 @@ static int find_open(const char *device, const struct sl_cuda_share *share, int 
     return 0;
 }
 
-int sl_cuda_ipc_open(const char *device, const struct sl_cuda_share *share, uint64_t bytes, struct sl_cuda_block **block)
+int sl_cuda_ipc_open(const char *device, const struct sl_cuda_share *share, uint64_t bytes,
+                     struct sl_cuda_block **block)
 {
     struct sl_cuda_context wanted;
     struct sl_cuda_scope scope;
@@ -222,7 +228,8 @@ int sl_cuda_ipc_open(const char *device, const struct sl_cuda_share *share, uint
     uint64_t there = r == 0 ? (*block)->bytes : bytes;
     if (there < bytes) {
         sl_cuda_ipc_drop(*block);
-        r = sl_fail(SLUICE_E_PROTOCOL, "the peer announced %" PRIu64 " bytes of GPU memory, and its handle is of %" PRIu64, bytes, there);
+        r = sl_fail(SLUICE_E_PROTOCOL,
+                    "the peer announced %" PRIu64 " bytes of GPU memory, and its handle is of %" PRIu64, bytes, there);
     }
     return r;
 }

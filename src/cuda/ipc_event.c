@@ -37,10 +37,10 @@ static struct sl_cuda_signal *new_signal(struct sl_cuda_context *context)
     return signal;
 }
 
-int sl_cuda_signal_make(struct sl_cuda_context *context, struct sl_cu_event_handle *handle,
-                        struct sl_cuda_signal **out)
+int sl_cuda_signal_make(struct sl_cuda_context *context, struct sl_cu_event_handle *handle, struct sl_cuda_signal **out)
 {
-    int r = sl_cuda_check_cap(context, SL_CU_CAN_SHARE_EVENTS, "hand events to others as a handle (cuIpcGetEventHandle)");
+    int r =
+        sl_cuda_check_cap(context, SL_CU_CAN_SHARE_EVENTS, "hand events to others as a handle (cuIpcGetEventHandle)");
     if (r != 0)
         return r;
     struct sl_cuda_signal *signal = new_signal(context);
@@ -96,17 +96,21 @@ int sl_cuda_signal_open(struct sl_cuda_context *context, const struct sl_cu_even
             free(signal);
             if (r == SLUICE_E_NO_MEMORY || sl_cuda_alive(context) != 0)
                 return r;
-            return sl_fail(SLUICE_E_UNSUPPORTED,
-                           "%s: a slot's event cannot be opened (cuIpcOpenEventHandle said %s): its writer has ended, or "
-                           "is in another container, whose handles mean nothing here",
-                           context->name, sl_cuda_code_name(code));
+            return sl_fail(
+                SLUICE_E_UNSUPPORTED,
+                "%s: a slot's event cannot be opened (cuIpcOpenEventHandle said %s): its writer has ended, or "
+                "is in another container, whose handles mean nothing here",
+                context->name, sl_cuda_code_name(code));
         }
     }
     *out = signal;
     return 0;
 }
 
-struct sl_cu_event *sl_cuda_signal_event(const struct sl_cuda_signal *signal) { return signal->event; }
+struct sl_cu_event *sl_cuda_signal_event(const struct sl_cuda_signal *signal)
+{
+    return signal->event;
+}
 
 void sl_cuda_signal_drop(struct sl_cuda_context *context, struct sl_cuda_signal *signal)
 {

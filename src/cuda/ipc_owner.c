@@ -37,7 +37,8 @@ static int query_ordinal(struct sl_cuda_block *block, int *ordinal)
     return r;
 }
 
-static int open_anywhere(const struct sl_cu_memory_handle *handle, int count, struct sl_cuda_block **block, int *ordinal)
+static int open_anywhere(const struct sl_cu_memory_handle *handle, int count, struct sl_cuda_block **block,
+                         int *ordinal)
 {
     struct sl_cuda_share share = { .handle = *handle };
     char name[SL_CUDA_NAME];

@@ -31,8 +31,8 @@ static int check_version(void *library, int *version)
                        sl_cuda_library());
     int code = get(version);
     if (code != SL_CU_OK)
-        return sl_fail(SLUICE_E_UNSUPPORTED, "cuDriverGetVersion of %s said %d: %s",
-                       sl_cuda_library(), code, sl_cuda_code_remedy(code));
+        return sl_fail(SLUICE_E_UNSUPPORTED, "cuDriverGetVersion of %s said %d: %s", sl_cuda_library(), code,
+                       sl_cuda_code_remedy(code));
     if (*version < SL_CUDA_MIN_VERSION)
         return sl_fail(SLUICE_E_UNSUPPORTED,
                        "the CUDA driver %s is too old: it is for CUDA %d.%d, Sluice needs %d.%d; "

@@ -12,9 +12,9 @@
 
 /* 20 s, as the machine may be busy or suspended for a while, and 1 s for each GB */
 #define CLEAR_PATIENCE(size) (20 * SLUICE_S + (int64_t)(size))
-#define CLEAR_LOOK (SLUICE_MS / 50)
-#define MOST_A_LOOK (SLUICE_S / 10) /* counts of that: this process may have been stopped, and its work with it */
-#define MOST_FAILURES 3
+#define CLEAR_LOOK           (SLUICE_MS / 50)
+#define MOST_A_LOOK          (SLUICE_S / 10) /* counts of that: this process may have been stopped, and its work with it */
+#define MOST_FAILURES        3
 
 /* Cleanup has no caller that could handle a failure, so it is only logged. */
 static void tidy(struct sl_cuda_context *context, int code, const char *function)
@@ -52,26 +52,24 @@ int sl_cuda_memory_exceeded(struct sl_cuda_context *context, const char *name, s
     size_t left = 0, total = 0;
 
     if (sl_cuda.MemGetInfo(&left, &total) != SL_CU_OK)
-        return sl_fail(SLUICE_E_NO_MEMORY,
-                       "memory for %s: %s has no %zu bytes left (use fewer or smaller slots)", name,
+        return sl_fail(SLUICE_E_NO_MEMORY, "memory for %s: %s has no %zu bytes left (use fewer or smaller slots)", name,
                        context->name, size);
-    return sl_fail(
-        SLUICE_E_NO_MEMORY,
-        "memory for %s: %zu bytes were asked for, %s has %zu of its %zu free (use fewer or "
-        "smaller slots)",
-        name, size, context->name, left, total);
+    return sl_fail(SLUICE_E_NO_MEMORY,
+                   "memory for %s: %zu bytes were asked for, %s has %zu of its %zu free (use fewer or "
+                   "smaller slots)",
+                   name, size, context->name, left, total);
 }
 
 /* Memory is handed on as a descriptor; what the driver says if none is left is not documented. */
 static int without_descriptors(const char *name, int result)
 {
-    return sl_os_descriptors_left(1) == 0 ? result
-                                          : sl_fail(SLUICE_E_NO_DESCRIPTORS, "memory for %s: no file descriptor is left for it: %s",
-                                                    name, sl_last_error());
+    return sl_os_descriptors_left(1) == 0
+               ? result
+               : sl_fail(SLUICE_E_NO_DESCRIPTORS, "memory for %s: no file descriptor is left for it: %s", name,
+                         sl_last_error());
 }
 
-int sl_cuda_memory_make(struct sl_cuda_context *context, const char *name, size_t size,
-                        uint64_t *handle, int *fd)
+int sl_cuda_memory_make(struct sl_cuda_context *context, const char *name, size_t size, uint64_t *handle, int *fd)
 {
     struct sl_cu_allocation kind = kind_of(context);
     uint64_t made;
@@ -134,13 +132,9 @@ int sl_cuda_memory_import(struct sl_cuda_context *context, int fd, uint64_t *han
     if (r != 0)
         return r;
     /* The driver would send it ioctls that mean something else to another kind of file. */
-    if (kind.file_system != genuine.file_system || kind.type != genuine.type ||
-        kind.driver != genuine.driver)
-        return sl_fail(
-            SLUICE_E_PROTOCOL,
-            "the peer sent a descriptor that is not GPU memory where that was announced");
-    return sl_cu(context, MemImportFromShareableHandle, handle, (void *)(intptr_t)fd,
-                 SL_CU_HANDLE_POSIX_FD);
+    if (kind.file_system != genuine.file_system || kind.type != genuine.type || kind.driver != genuine.driver)
+        return sl_fail(SLUICE_E_PROTOCOL, "the peer sent a descriptor that is not GPU memory where that was announced");
+    return sl_cu(context, MemImportFromShareableHandle, handle, (void *)(intptr_t)fd, SL_CU_HANDLE_POSIX_FD);
 }
 
 /* NVIDIA does not promise that memory can be shared between different versions of libcuda, e.g. one
@@ -155,14 +149,14 @@ int sl_cuda_explain_versions(const struct sl_cuda_context *context, uint32_t the
         theirs == ours || (context && sl_load(&context->lost, relaxed)))
         return result;
     snprintf(reason, sizeof reason, "%s", sl_last_error());
-    return sl_fail(result,
-                   "%s; the memory was made with a driver for CUDA %u.%u, and this process has one for %u.%u (%.100s): let both "
-                   "load the same",
-                   reason, theirs / 1000, theirs % 1000 / 10, ours / 1000, ours % 1000 / 10, sl_cuda_library());
+    return sl_fail(
+        result,
+        "%s; the memory was made with a driver for CUDA %u.%u, and this process has one for %u.%u (%.100s): let both "
+        "load the same",
+        reason, theirs / 1000, theirs % 1000 / 10, ours / 1000, ours % 1000 / 10, sl_cuda_library());
 }
 
-int sl_cuda_memory_map(struct sl_cuda_context *context, uint64_t handle, size_t size, bool writable,
-                       uint64_t *address)
+int sl_cuda_memory_map(struct sl_cuda_context *context, uint64_t handle, size_t size, bool writable, uint64_t *address)
 {
     struct sl_cu_access access = {
         .location = { .type = SL_CU_LOCATION_DEVICE, .id = context->device },

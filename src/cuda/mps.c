@@ -18,8 +18,7 @@ static bool daemon_runs(void)
     char path[4096];
     int pid = 0;
 
-    snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control.pid",
-             folder && *folder ? folder : "/tmp/nvidia-mps");
+    snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control.pid", folder && *folder ? folder : "/tmp/nvidia-mps");
     FILE *file = fopen(path, "re");
     if (!file)
         return false;

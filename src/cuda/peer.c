@@ -38,7 +38,8 @@ static const char *why_not(const struct gpu *one, const struct gpu *other)
         return "SLUICE_WITHOUT has \"peers\"";
     if (strstr(one->name, "MIG") || strstr(other->name, "MIG"))
         return "instances of a divided GPU (MIG) reach no other's memory";
-    return "the driver lets them not be peers: no NVLink or PCIe path that it supports joins them, or an IOMMU, ACS, or "
+    return "the driver lets them not be peers: no NVLink or PCIe path that it supports joins them, or an IOMMU, ACS, "
+           "or "
            "a virtual machine shuts it (nvidia-smi topo -p2p r)";
 }
 
@@ -57,8 +58,8 @@ int sl_cuda_peer_access(const char *name, const char *home)
     if (r == 0)
         r = sl_cu(NULL, DeviceCanAccessPeer, &can, reader.looked.device, owner.looked.device);
     if (r == 0 && (!can || sl_cuda_is_disabled(&reader.looked, "peers")))
-        r = sl_fail(SLUICE_E_UNSUPPORTED, "%s (%s) cannot reach the memory of %s (%s): %s", reader.uuid, reader.name, owner.uuid,
-                    owner.name, why_not(&reader, &owner));
+        r = sl_fail(SLUICE_E_UNSUPPORTED, "%s (%s) cannot reach the memory of %s (%s): %s", reader.uuid, reader.name,
+                    owner.uuid, owner.name, why_not(&reader, &owner));
     return r;
 }
 
@@ -75,9 +76,9 @@ int sl_cuda_peer_access_failed(struct sl_cuda_context *context, const char *home
     sl_cuda_uuid_text(context->uuid, own);
     bool hidden = sl_cuda_find(home, &device) != 0;
     return sl_fail(SLUICE_E_UNSUPPORTED, "%s (%s) cannot map memory of %s%s%s%.80s%s: %s%s", context->name, own, home,
-                   hidden ? ", which this process does not see" : "", hidden && visible ? " (CUDA_VISIBLE_DEVICES is \"" : "",
-                   hidden && visible ? visible : "", hidden && visible ? "\")" : "", reason,
-                   hidden ? "; let the process see both GPUs" : "");
+                   hidden ? ", which this process does not see" : "",
+                   hidden && visible ? " (CUDA_VISIBLE_DEVICES is \"" : "", hidden && visible ? visible : "",
+                   hidden && visible ? "\")" : "", reason, hidden ? "; let the process see both GPUs" : "");
 }
 
 /* ---- copies ---- */
@@ -89,8 +90,8 @@ static int find_stream(struct sl_cuda_context *context)
     return sl_cu(context, StreamCreateWithPriority, &context->copy_stream, SL_CU_STREAM_NON_BLOCKING, 0);
 }
 
-int sl_cuda_copy_begin(struct sl_cuda_context *to, uint64_t address, const struct sl_cuda_context *from, uint64_t source,
-                       size_t size)
+int sl_cuda_copy_begin(struct sl_cuda_context *to, uint64_t address, const struct sl_cuda_context *from,
+                       uint64_t source, size_t size)
 {
     struct sl_cuda_scope scope;
     int r = sl_cuda_enter(to, SL_CUDA_RELAXED, &scope);

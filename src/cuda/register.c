@@ -13,14 +13,13 @@ int sl_cuda_register(struct sl_cuda_context *context, void *address, uint64_t si
     unsigned flags = SL_CU_HOST_PORTABLE | SL_CU_HOST_DEVICEMAP;
     struct sl_cuda_scope scope;
 
-    if ((uintptr_t)address % sl_os_page_size() || !size || size % sl_os_page_size() ||
-        size > SIZE_MAX)
-        return sl_fail(SLUICE_E_INVALID, "%s: %" PRIu64 " bytes at %p are not whole pages of %zu",
-                       context->name, size, address, sl_os_page_size());
+    if ((uintptr_t)address % sl_os_page_size() || !size || size % sl_os_page_size() || size > SIZE_MAX)
+        return sl_fail(SLUICE_E_INVALID, "%s: %" PRIu64 " bytes at %p are not whole pages of %zu", context->name, size,
+                       address, sl_os_page_size());
     int r = sl_cuda_check_cap(context, SL_CU_CAN_REGISTER_HOST, "use host memory (cuMemHostRegister)");
     if (r == 0 && !writable) {
         r = sl_cuda_check_cap(context, SL_CU_CAN_REGISTER_READ_ONLY,
-                         "use host memory that is read-only (CU_MEMHOSTREGISTER_READ_ONLY)");
+                              "use host memory that is read-only (CU_MEMHOSTREGISTER_READ_ONLY)");
         flags |= SL_CU_HOST_READ_ONLY;
     }
     if (r == 0)

@@ -8,8 +8,9 @@
 /* This thread had no current context when it was last asked for. */
 static _Thread_local bool no_context;
 
-/* Is it already current, and still the context that was opened? Usually true, and then nothing else is queried. A thread without
- * a current context is asked for that first: a call that fails takes NVIDIA's driver more than a microsecond. */
+/* Is it already current, and still the context that was opened? Usually true, and then nothing else is queried. A
+ * thread without a current context is asked for that first: a call that fails takes NVIDIA's driver more than a
+ * microsecond. */
 static int find_current(struct sl_cuda_context *context, bool *is)
 {
     struct sl_cu_context *current = NULL;
@@ -56,8 +57,7 @@ static int relax_capture_mode(struct sl_cuda_context *context, struct sl_cuda_sc
     return r;
 }
 
-int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode,
-                  struct sl_cuda_scope *scope)
+int sl_cuda_enter(struct sl_cuda_context *context, enum sl_cuda_mode mode, struct sl_cuda_scope *scope)
 {
     *scope = (struct sl_cuda_scope){ .mode = SL_CU_CAPTURE_MODE_RELAXED };
     bool current;

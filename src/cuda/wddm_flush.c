@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A driver that submits work to the GPU in batches, as the Windows driver under WSL2 may: without a call that flushes the batch
- * a write of a word could stay unsubmitted while a peer waits for it.
+ * A driver that submits work to the GPU in batches, as the Windows driver under WSL2 may: without a call that flushes
+ * the batch a write of a word could stay unsubmitted while a peer waits for it.
  */
 #include <pthread.h>
 

@@ -4,9 +4,9 @@
  *
  * A writer records a slot's event before it publishes the frame, so the event stands for the last frame in that slot.
  * acquire queries events from the CPU, in the relaxed capture mode, so that no capture is invalidated: first the newest
- * frame's, then those of older frames that were not taken, as a fast writer may overwrite every newest frame before it is seen
- * finished. A frame whose event is done is taken only if its slot was not begun again until then: else the event may be that
- * of a later frame.
+ * frame's, then those of older frames that were not taken, as a fast writer may overwrite every newest frame before it
+ * is seen finished. A frame whose event is done is taken only if its slot was not begun again until then: else the
+ * event may be that of a later frame.
  */
 #include <string.h>
 
@@ -14,12 +14,16 @@
 #include "util/result.h"
 
 #define TRIES 4 /* finished frames that may be overtaken before one is returned anyway */
-#define POLL_BEFORE_WAIT_NS (5 * INT64_C(1000)) /* ns for which the CPU polls before a stream waits, as a stream continues that much later */
-#define LATE 16 /* consecutive attempts after the deadline, for sessions that begin and end */
+#define POLL_BEFORE_WAIT_NS \
+    (5 * INT64_C(1000)) /* ns for which the CPU polls before a stream waits, as a stream continues that much later */
+#define LATE 16         /* consecutive attempts after the deadline, for sessions that begin and end */
 
 enum { GO_ON = 1000 }; /* try again; not a sluice_result */
 
-static void raise_by(sl_word *word, uint64_t by) { sl_store(word, sl_load(word, relaxed) + by, relaxed); }
+static void raise_by(sl_word *word, uint64_t by)
+{
+    sl_store(word, sl_load(word, relaxed) + by, relaxed);
+}
 
 /* ---- is there a frame? ---- */
 
@@ -58,8 +62,7 @@ static int poll_segment(struct sl_cipd_reader *reader, int64_t now)
     sl_mutex_unlock(&reader->lock);
     reader->polled_ns = now;
     switch (what) {
-    case SL_CIPD_NO_FRAME:
-        return 0;
+    case SL_CIPD_NO_FRAME: return 0;
     case SL_CIPD_FRAME:
         sl_store(&reader->frame_ns, (uint64_t)(frame.time_ns ? frame.time_ns : now), relaxed);
         if (reader->pending.index == 0)
@@ -74,12 +77,8 @@ static int poll_segment(struct sl_cipd_reader *reader, int64_t now)
         sl_cipd_reader_drop(reader, SL_CIPD_REASON_SHUT, true);
         reader->shut = true;
         return GO_ON; /* another session may be there already */
-    case SL_CIPD_LOST:
-        sl_cipd_reader_drop(reader, SL_CIPD_REASON_DEAD, false);
-        return GO_ON;
-    default:
-        sl_cipd_reader_drop(reader, SL_CIPD_REASON_CHANGING, true);
-        return GO_ON;
+    case SL_CIPD_LOST: sl_cipd_reader_drop(reader, SL_CIPD_REASON_DEAD, false); return GO_ON;
+    default: sl_cipd_reader_drop(reader, SL_CIPD_REASON_CHANGING, true); return GO_ON;
     }
 }
 
@@ -115,8 +114,8 @@ static int look_back(struct sl_cipd_reader *reader, struct sl_cipd_frame *found)
     return r;
 }
 
-/* The frame is finished, but its slot may have been begun again. Should it be returned anyway? Never as a copy; with one
- * slot always, as this may happen at any time; else after a few frames were overtaken like this. */
+/* The frame is finished, but its slot may have been begun again. Should it be returned anyway? Never as a copy; with
+ * one slot always, as this may happen at any time; else after a few frames were overtaken like this. */
 static bool is_good_enough(struct sl_cipd_reader *reader, const struct sl_cipd_frame *found)
 {
     if (reader->cipd.copy)
@@ -180,13 +179,15 @@ static int await_finished(struct sl_cipd_reader *reader, int64_t deadline, int64
 
 /* ---- a frame for the caller ---- */
 
-static void fill_frame(struct sl_cipd_reader *reader, struct sl_cipd_held *held, int64_t now, struct sluice_frame *frame)
+static void fill_frame(struct sl_cipd_reader *reader, struct sl_cipd_held *held, int64_t now,
+                       struct sluice_frame *frame)
 {
     const struct sl_cipd_link *link = held->link;
     int64_t at = held->frame.time_ns;
     uint64_t latency = at && now > at ? (uint64_t)(now - at) : 0;
 
-    *frame = (struct sluice_frame){ /* all members: if some are left out, compilers clear the whole struct first, which is slow */
+    *frame = (struct sluice_frame){
+        /* all members: if some are left out, compilers clear the whole struct first, which is slow */
         .sequence = held->frame.index,
         .session = link->session,
         .missed = reader->unreported,
@@ -201,7 +202,10 @@ static void fill_frame(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
         .flags = 0,
         .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&reader->base.object.id, memory_order_relaxed),
                     [SL_FRAME_TOKEN] = sl_load(&held->token, relaxed),
-                    [SL_FRAME_ENTRY] = (uint64_t)(held - reader->held), 0, 0, 0 },
+                    [SL_FRAME_ENTRY] = (uint64_t)(held - reader->held),
+                    0,
+                    0,
+                    0 },
     };
     if (reader->last_session != link->session) {
         frame->flags |= SLUICE_FRAME_NEW_FORMAT;
@@ -217,8 +221,8 @@ static void fill_frame(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
 }
 
 /* `copy`: the address of its copy; 0: it was not copied. */
-static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const struct sl_cipd_frame *found, uint64_t copy,
-                 int64_t now, struct sluice_frame *frame)
+static void take(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const struct sl_cipd_frame *found,
+                 uint64_t copy, int64_t now, struct sluice_frame *frame)
 {
     held->link = reader->link;
     held->frame = *found;
@@ -261,13 +265,14 @@ static int try_again(struct sl_cipd_reader *reader, int64_t now, int64_t deadlin
     raise_by(&reader->repeated, 1);
     if (now < deadline)
         return GO_ON;
-    return sl_fail(SLUICE_AGAIN, "channel 'cipd:%s': the writer was faster than each copy of its frames: it needs more slots",
+    return sl_fail(SLUICE_AGAIN,
+                   "channel 'cipd:%s': the writer was faster than each copy of its frames: it needs more slots",
                    reader->base.name);
 }
 
 /* Copies a frame, and takes the copy if it is whole. */
-static int take_copy(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sl_cipd_frame *found, int64_t deadline,
-                     struct sluice_frame *frame)
+static int take_copy(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sl_cipd_frame *found,
+                     int64_t deadline, struct sluice_frame *frame)
 {
     uint32_t entry = (uint32_t)(held - reader->held);
     uint64_t copy;
@@ -293,11 +298,11 @@ static int take_copy(struct sl_cipd_reader *reader, struct sl_cipd_held *held, s
     return try_again(reader, now, deadline);
 }
 
-/* The newest frame was still not finished after a moment of polling, and there is no older one: queues a wait for it on the
- * stream. 0 if it was taken like this; GO_ON: it was not, or its slot has no event that could be waited for: such a frame is
- * finished, and only was not seen whole. */
-static int take_ahead(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream, int64_t now,
-                      struct sluice_frame *frame)
+/* The newest frame was still not finished after a moment of polling, and there is no older one: queues a wait for it on
+ * the stream. 0 if it was taken like this; GO_ON: it was not, or its slot has no event that could be waited for: such a
+ * frame is finished, and only was not seen whole. */
+static int take_ahead(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream,
+                      int64_t now, struct sluice_frame *frame)
 {
     struct sl_cipd_frame newest = reader->pending;
 
@@ -322,16 +327,19 @@ static int give_up(struct sl_cipd_reader *reader, int64_t now)
     pass(reader, reader->pending.index, now);
     note_missed(reader, 1);
     if (overtaken)
-        return sl_fail(SLUICE_E_LOST,
-                       "channel 'cipd:%s': for %lld ms each frame was overwritten before it was seen finished: its writer is "
-                       "ahead of its GPU, and does not wait for readers",
-                       reader->base.name, ms);
-    return sl_fail(SLUICE_E_LOST,
-                   "channel 'cipd:%s': a frame was published, and its GPU has not finished it within %lld ms: look at the writer",
-                   reader->base.name, ms);
+        return sl_fail(
+            SLUICE_E_LOST,
+            "channel 'cipd:%s': for %lld ms each frame was overwritten before it was seen finished: its writer is "
+            "ahead of its GPU, and does not wait for readers",
+            reader->base.name, ms);
+    return sl_fail(
+        SLUICE_E_LOST,
+        "channel 'cipd:%s': a frame was published, and its GPU has not finished it within %lld ms: look at the writer",
+        reader->base.name, ms);
 }
 
-/* Finds a finished frame, or takes the newest, for which the stream waits (0, `ahead`). Else the result of await_finished. */
+/* Finds a finished frame, or takes the newest, for which the stream waits (0, `ahead`). Else the result of
+ * await_finished. */
 static int find(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream, int64_t now,
                 int64_t deadline, struct sl_cipd_frame *found, bool *ahead, struct sluice_frame *frame)
 {
@@ -347,8 +355,8 @@ static int find(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct
 }
 
 /* With a pending frame. */
-static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream, int64_t now,
-                        int64_t deadline, struct sluice_frame *frame)
+static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held, struct sluice_stream stream,
+                        int64_t now, int64_t deadline, struct sluice_frame *frame)
 {
     struct sl_cipd_frame found;
     bool ahead;
@@ -359,14 +367,16 @@ static int take_pending(struct sl_cipd_reader *reader, struct sl_cipd_held *held
     if (r == SLUICE_E_LOST && reader->link)
         return give_up(reader, sl_os_now());
     if (r == SLUICE_TIMEOUT)
-        return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': a frame was published, and is not finished yet", reader->base.name);
+        return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': a frame was published, and is not finished yet",
+                       reader->base.name);
     if (r != 0 || ahead)
         return r;
     if (!reader->cipd.copy)
         take(reader, held, &found, 0, sl_os_now(), frame);
     else if ((r = take_copy(reader, held, &found, deadline, frame)) != 0)
         return r;
-    sl_cipd_read_finished(&reader->consumer, found.index); /* last, as the store waits for a cache line that the writer has */
+    sl_cipd_read_finished(&reader->consumer,
+                          found.index); /* last, as the store waits for a cache line that the writer has */
     return 0;
 }
 
@@ -382,7 +392,8 @@ static struct sl_cipd_held *free_entry(struct sl_cipd_reader *reader)
 
 static int too_many(const struct sl_cipd_reader *reader)
 {
-    return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': this reader holds %u frames already: release one, or open it with a larger hold",
+    return sl_fail(SLUICE_E_LIMIT,
+                   "channel 'cipd:%s': this reader holds %u frames already: release one, or open it with a larger hold",
                    reader->base.name, reader->params.hold);
 }
 
@@ -466,7 +477,8 @@ static int attempt(struct sl_cipd_reader *reader, struct sl_cipd_held *held, str
     return take_pending(reader, held, stream, now, deadline, frame);
 }
 
-int sl_cipd_acquire(struct sluice_reader *base, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame)
+int sl_cipd_acquire(struct sluice_reader *base, struct sluice_stream stream, int64_t timeout_ns,
+                    struct sluice_frame *frame)
 {
     struct sl_cipd_reader *reader = sl_cipd_reader_of(base);
     struct sl_cipd_held *held = free_entry(reader);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
  * Frames that are taken before they are ready: the program's stream waits for a word of the library, which a thread
- * raises when the slot's event is done, or the service thread when that takes too long. So a stream waits no longer than ahead_ns
- * even if the writer is dead; a stream that waited for the event itself could not be released.
+ * raises when the slot's event is done, or the service thread when that takes too long. So a stream waits no longer
+ * than ahead_ns even if the writer is dead; a stream that waited for the event itself could not be released.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cuda_link/cuda_link.h"
 #include "channel/stream_deps.h"
+#include "cuda_link/cuda_link.h"
 #include "device/device.h"
 #include "sync/sync.h"
 #include "util/result.h"
 
-#define POLL_INTERVAL (50 * INT64_C(1000)) /* ns between queries of events */
-#define TIMEOUT_CHECK_INTERVAL (5 * SLUICE_MS)     /* between checks for frames that are too late */
-#define CLOSE_TIMEOUT (2 * SLUICE_S)   /* how long close waits if the driver blocks the thread */
+#define POLL_INTERVAL          (50 * INT64_C(1000)) /* ns between queries of events */
+#define TIMEOUT_CHECK_INTERVAL (5 * SLUICE_MS)      /* between checks for frames that are too late */
+#define CLOSE_TIMEOUT          (2 * SLUICE_S)       /* how long close waits if the driver blocks the thread */
 
 enum { RUNNING, ENDED, ABANDONED /* when it returns, it frees the reader */ };
 
@@ -29,11 +29,13 @@ struct sl_cipd_ahead {
     uint64_t bytes;
     struct sl_sync_pages *pages;
     struct sl_watch watch;
-    uint64_t number;  /* of the last wait; the acquiring thread's */
-    sl_word32 bell;   /* a futex: changed when there is something to check, or when to end */
+    uint64_t number; /* of the last wait; the acquiring thread's */
+    sl_word32 bell;  /* a futex: changed when there is something to check, or when to end */
     sl_word32 ends, thread;
-    sl_word32 unreported; /* how many frames were lost after their release; its address is the `owner` of work behind them */
-    uint32_t lost[SLUICE_CIPD_MAX_SLOTS]; /* their indices; the service lock. No more frames are waited for than are held */
+    sl_word32
+        unreported; /* how many frames were lost after their release; its address is the `owner` of work behind them */
+    uint32_t
+        lost[SLUICE_CIPD_MAX_SLOTS]; /* their indices; the service lock. No more frames are waited for than are held */
 };
 
 /* ---- the service thread ---- */
@@ -118,7 +120,8 @@ static void check_timeouts(struct sl_watch *watch)
         struct sl_cipd_held *held = &reader->held[i];
         if (held->waits != SL_CIPD_WAITS)
             continue;
-        if (now >= held->ahead_until || held->link != reader->link || sl_cipd_read_is_gone(&reader->consumer, &held->frame))
+        if (now >= held->ahead_until || held->link != reader->link ||
+            sl_cipd_read_is_gone(&reader->consumer, &held->frame))
             lose_frame(ahead, held);
         else
             more = true;
@@ -237,7 +240,8 @@ int sl_cipd_ahead_begin(struct sl_cipd_reader *reader, void (*end_reader)(struct
         destroy(ahead);
         if (r != SLUICE_E_UNSUPPORTED)
             return r;
-        sl_log(SLUICE_LOG_INFO, "channel 'cipd:%s': the CPU waits for frames, not streams: %s", reader->base.name, sl_last_error());
+        sl_log(SLUICE_LOG_INFO, "channel 'cipd:%s': the CPU waits for frames, not streams: %s", reader->base.name,
+               sl_last_error());
         return 0;
     }
     sl_service_lock();

@@ -6,10 +6,10 @@
 
 #include <stdio.h>
 
-#include "util/params.h"
-#include "os/os.h"
-#include "util/result.h"
 #include "cuda_link/cuda_link.h"
+#include "os/os.h"
+#include "util/params.h"
+#include "util/result.h"
 
 #define LEAST offsetof(struct sluice_cipd_barrier_info, skips)
 

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers whose frames are copies: made within the GPU, on a stream of the library, and given to the program only if the
- * writer cannot have touched the slot before the copy was done.
+ * Readers whose frames are copies: made within the GPU, on a stream of the library, and given to the program only if
+ * the writer cannot have touched the slot before the copy was done.
  *
- * Without MPS a GPU is time-sliced between processes; a time slice is called a turn here. A copy that is queued during another
- * process's turn begins with our next one, and if that process is a writer that never pauses, the frame is overwritten by then.
- * So once a copy was overtaken, frames are chosen while our turn runs. To make the turn last that long, a few dummy copies are
- * queued first, within the memory of the copy. The event behind the first of them tells that our turn has come, and the real
- * copy follows the last one. If there are too few of them, or the CPU is late, a turn is lost, no more: whether the copy is whole
- * is checked in any case. If turns do not help, because the writer's work runs concurrently with ours, copies are made without.
+ * Without MPS a GPU is time-sliced between processes; a time slice is called a turn here. A copy that is queued during
+ * another process's turn begins with our next one, and if that process is a writer that never pauses, the frame is
+ * overwritten by then. So once a copy was overtaken, frames are chosen while our turn runs. To make the turn last that
+ * long, a few dummy copies are queued first, within the memory of the copy. The event behind the first of them tells
+ * that our turn has come, and the real copy follows the last one. If there are too few of them, or the CPU is late, a
+ * turn is lost, no more: whether the copy is whole is checked in any case. If turns do not help, because the writer's
+ * work runs concurrently with ours, copies are made without.
  */
 #include <stdlib.h>
 
 #include "cuda_link/cuda_link.h"
 #include "util/result.h"
 
-#define PATIENCE (10 * SLUICE_S) /* with a copy */
-#define SPIN (200 * INT64_C(1000))
+#define PATIENCE  (10 * SLUICE_S) /* with a copy */
+#define SPIN      (200 * INT64_C(1000))
 #define TURN_SPIN (5 * SLUICE_MS) /* until a turn begins: it may be shorter than a sleep */
 
 struct copy {
     uint64_t address, bytes;
-    struct sl_cu_event *done; /* event after the copy, later after the release; during a turn, after the pieces that keep it */
-    bool used;                /* it was recorded */
-    bool working;             /* a copy may still be running */
+    struct sl_cu_event
+        *done;    /* event after the copy, later after the release; during a turn, after the pieces that keep it */
+    bool used;    /* it was recorded */
+    bool working; /* a copy may still be running */
 };
 
 struct sl_cipd_copies {
@@ -147,8 +149,8 @@ static int await(struct sl_cipd_reader *reader, struct sl_cu_event *event, int64
     /* `now` is from before the query. */
     while ((r = sl_cuda_query_event(reader->context, event)) == SLUICE_NOT_READY) {
         if (now - began > PATIENCE)
-            return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': this GPU did not get to the copy of a frame within %d s", reader->base.name,
-                           (int)(PATIENCE / SLUICE_S));
+            return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': this GPU did not get to the copy of a frame within %d s",
+                           reader->base.name, (int)(PATIENCE / SLUICE_S));
         if (now - began < spin)
             sl_pause();
         else
@@ -250,9 +252,10 @@ int sl_cipd_copy_release(struct sl_cipd_reader *reader, uint32_t entry, struct s
         else
             r = sl_cuda_capture(reader->context, place, &state, NULL);
         if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
-            r = sl_fail(SLUICE_E_CAPTURING,
-                        "channel 'cipd:%s': the stream is capturing a graph: release the frame after that, or on the CPU",
-                        reader->base.name);
+            r = sl_fail(
+                SLUICE_E_CAPTURING,
+                "channel 'cipd:%s': the stream is capturing a graph: release the frame after that, or on the CPU",
+                reader->base.name);
         if (r == 0)
             r = sl_cu(reader->context, EventRecord, copy->done, place);
         sl_cuda_leave(&scope);

@@ -2,14 +2,14 @@
  *
  * A frame that a program writes in its slot: begin, commit, cancel.
  *
- * The protocol uses the slots in turn, one at a time. An event orders the work on a slot: commit records it behind the program's
- * work, and readers wait for it; the next begin of the slot waits for it on the CPU, as the program may use any stream then. One
- * finished frame is always left for readers: keep_finished.c.
+ * The protocol uses the slots in turn, one at a time. An event orders the work on a slot: commit records it behind the
+ * program's work, and readers wait for it; the next begin of the slot waits for it on the CPU, as the program may use
+ * any stream then. One finished frame is always left for readers: keep_finished.c.
  */
 #include <string.h>
 
-#include "cuda_link/cuda_link.h"
 #include "channel/arrays.h"
+#include "cuda_link/cuda_link.h"
 #include "format/format.h"
 #include "util/hooks.h"
 #include "util/result.h"
@@ -37,9 +37,10 @@ static int skip_frame_at_barrier(struct sl_cipd_writer *writer)
     writer->skips++;
     writer->dropped++;
     sl_mutex_unlock(&writer->lock);
-    return sl_fail(SLUICE_NO_SLOT,
-                   "channel 'cipd:%s': the frame is skipped, for an activation barrier is up: some sender is just being set up",
-                   writer->base.name);
+    return sl_fail(
+        SLUICE_NO_SLOT,
+        "channel 'cipd:%s': the frame is skipped, for an activation barrier is up: some sender is just being set up",
+        writer->base.name);
 }
 
 int sl_cipd_check_writer(struct sl_cipd_writer *writer)
@@ -63,7 +64,8 @@ static int fail_no_slot(struct sl_cipd_writer *writer, int64_t timeout_ns, uint6
     writer->dropped += dropped;
     sl_mutex_unlock(&writer->lock);
     return sl_fail(SLUICE_NO_SLOT, "channel 'cipd:%s': its GPU did not finish the work on slot %u of %u within %lld ms",
-                   writer->base.name, sl_cipd_write_slot(&writer->producer), writer->slots, (long long)(timeout_ns / SLUICE_MS));
+                   writer->base.name, sl_cipd_write_slot(&writer->producer), writer->slots,
+                   (long long)(timeout_ns / SLUICE_MS));
 }
 
 /* On SLUICE_NO_SLOT `dropped` is added to the count of dropped frames. */
@@ -124,7 +126,8 @@ int sl_cipd_begin(struct sluice_writer *base, int64_t timeout_ns, struct sluice_
     if (!frame)
         return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': frame is NULL", writer->base.name);
     if (timeout_ns < SLUICE_DEFAULT)
-        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': a time-out of %lld ns", writer->base.name, (long long)timeout_ns);
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': a time-out of %lld ns", writer->base.name,
+                       (long long)timeout_ns);
     if (writer->token)
         return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun already, and its protocol has one at a time",
                        writer->base.name);
@@ -142,11 +145,13 @@ static int check_is_begun(const struct sl_cipd_writer *writer, const struct slui
     if (!frame)
         return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': frame is NULL", writer->base.name);
     if (frame->opaque[SL_FRAME_OWNER] == 0)
-        return sl_fail(SLUICE_E_STALE, "channel 'cipd:%s': this frame is not begun: it was committed or cancelled, or never begun",
+        return sl_fail(SLUICE_E_STALE,
+                       "channel 'cipd:%s': this frame is not begun: it was committed or cancelled, or never begun",
                        writer->base.name);
     if (frame->opaque[SL_FRAME_OWNER] != sl_cipd_writer_id(writer) || writer->token == 0 ||
         frame->opaque[SL_FRAME_TOKEN] != writer->token)
-        return sl_fail(SLUICE_E_STALE, "channel 'cipd:%s': this frame is not this writer's, or has ended", writer->base.name);
+        return sl_fail(SLUICE_E_STALE, "channel 'cipd:%s': this frame is not this writer's, or has ended",
+                       writer->base.name);
     return 0;
 }
 
@@ -180,7 +185,8 @@ int sl_cipd_record_work(struct sl_cipd_writer *writer, struct sl_copy_job *job)
         return r;
     r = sl_cipd_await_slot(writer, slot, BLOCK_TIMEOUT);
     if (r == SLUICE_NOT_READY)
-        return sl_fail(SLUICE_TIMEOUT, "channel 'cipd:%s': the GPU did not finish the frame within %d s; it is not published",
+        return sl_fail(SLUICE_TIMEOUT,
+                       "channel 'cipd:%s': the GPU did not finish the frame within %d s; it is not published",
                        writer->base.name, (int)(BLOCK_TIMEOUT / SLUICE_S));
     if (r == 0)
         sl_cipd_next_is_finished(writer);
@@ -222,13 +228,14 @@ static int check_can_commit(const struct sl_cipd_writer *writer, const struct sl
     if (r != 0)
         return r;
     if (writer->reshaped)
-        return sl_fail(SLUICE_E_UNSUPPORTED,
-                       "channel 'cipd:%s': the frame was given another shape, which its protocol cannot say of one frame: cancel "
-                       "it, sluice_writer_reformat, begin again",
-                       writer->base.name);
+        return sl_fail(
+            SLUICE_E_UNSUPPORTED,
+            "channel 'cipd:%s': the frame was given another shape, which its protocol cannot say of one frame: cancel "
+            "it, sluice_writer_reformat, begin again",
+            writer->base.name);
     if (frame->meta_size > SLUICE_MAX_META)
-        return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': %u bytes of metadata, %d fit", writer->base.name, frame->meta_size,
-                       SLUICE_MAX_META);
+        return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': %u bytes of metadata, %d fit", writer->base.name,
+                       frame->meta_size, SLUICE_MAX_META);
     return sl_cuda_alive(writer->context);
 }
 

@@ -38,10 +38,8 @@ static bool is_plain(uint32_t pixel_format)
     case SLUICE_PIXEL_GRAY16:
     case SLUICE_PIXEL_RGBA_F16:
     case SLUICE_PIXEL_RGBA_F32:
-    case SLUICE_PIXEL_GRAY_F32:
-        return true;
-    default:
-        return false;
+    case SLUICE_PIXEL_GRAY_F32: return true;
+    default: return false;
     }
 }
 
@@ -69,19 +67,23 @@ int sl_cipd_format_of(const char *channel, const struct sluice_format *format,
     uint32_t shape[3];
 
     if (format->array_count != 1)
-        return sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': its frames hold one array, not %u", channel, format->array_count);
+        return sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': its frames hold one array, not %u", channel,
+                       format->array_count);
     if (!sl_cipd_shape(array, shape))
-        return sl_fail(SLUICE_E_FORMAT,
-                       "channel 'cipd:%s': array '%s' must have the shape (height, width, components) or (height, width)",
-                       channel, array->name);
+        return sl_fail(
+            SLUICE_E_FORMAT,
+            "channel 'cipd:%s': array '%s' must have the shape (height, width, components) or (height, width)", channel,
+            array->name);
     if (!is_plain(array->image.pixel_format))
-        return sl_fail(SLUICE_E_FORMAT,
-                       "channel 'cipd:%s': an image in '%s' cannot be said in its protocol, which knows components of pixels "
-                       "alone: convert it, to rgba or bgra for instance",
-                       channel, sl_pixel_format_name(array->image.pixel_format));
+        return sl_fail(
+            SLUICE_E_FORMAT,
+            "channel 'cipd:%s': an image in '%s' cannot be said in its protocol, which knows components of pixels "
+            "alone: convert it, to rgba or bgra for instance",
+            channel, sl_pixel_format_name(array->image.pixel_format));
     if (!is_dense(array) || array->offset != 0)
-        return sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' must be dense, rows without padding (pitch_align 0)",
-                       channel, array->name);
+        return sl_fail(SLUICE_E_FORMAT,
+                       "channel 'cipd:%s': array '%s' must be dense, rows without padding (pitch_align 0)", channel,
+                       array->name);
     if (params->order == SLUICE_CIPD_RGBA && array->image.pixel_format == SLUICE_PIXEL_BGRA)
         return sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' is a BGRA image, and `order` says RGBA", channel,
                        array->name);
@@ -99,17 +101,14 @@ int sl_cipd_format_of(const char *channel, const struct sluice_format *format,
     return r;
 }
 
-enum sluice_cipd_order sl_cipd_order_of(const struct sl_cipd_format *wire, const struct sluice_cipd_reader_params *params)
+enum sluice_cipd_order sl_cipd_order_of(const struct sl_cipd_format *wire,
+                                        const struct sluice_cipd_reader_params *params)
 {
     switch (wire->order) {
-    case SL_CIPD_ORDER_BGRA:
-        return SLUICE_CIPD_BGRA;
-    case SL_CIPD_ORDER_OTHER:
-        return SLUICE_CIPD_RGBA;
-    case SL_CIPD_ORDER_UNDECLARED:
-        return params ? (enum sluice_cipd_order)params->undeclared : SLUICE_CIPD_UNKNOWN;
-    default:
-        return SLUICE_CIPD_UNKNOWN;
+    case SL_CIPD_ORDER_BGRA: return SLUICE_CIPD_BGRA;
+    case SL_CIPD_ORDER_OTHER: return SLUICE_CIPD_RGBA;
+    case SL_CIPD_ORDER_UNDECLARED: return params ? (enum sluice_cipd_order)params->undeclared : SLUICE_CIPD_UNKNOWN;
+    default: return SLUICE_CIPD_UNKNOWN;
     }
 }
 
@@ -117,7 +116,8 @@ bool sl_cipd_is_mono_alpha(const struct sl_cipd_format *wire, const struct sluic
 {
     uint32_t pair = params ? params->pair : SLUICE_CIPD_AS_FLAGGED;
 
-    return wire->components == 2 && (pair == SLUICE_CIPD_AS_FLAGGED ? wire->mono_alpha : pair == SLUICE_CIPD_MONO_ALPHA);
+    return wire->components == 2 &&
+           (pair == SLUICE_CIPD_AS_FLAGGED ? wire->mono_alpha : pair == SLUICE_CIPD_MONO_ALPHA);
 }
 
 int sl_cipd_format_as(const struct sl_cipd_format *wire, const struct sluice_cipd_reader_params *params,
@@ -131,7 +131,7 @@ int sl_cipd_format_as(const struct sl_cipd_format *wire, const struct sluice_cip
     if (order != SLUICE_CIPD_UNKNOWN && wire->width <= SL_IMAGE_MAX && wire->height <= SL_IMAGE_MAX &&
         sl_dtype_equal(wire->dtype, uint8) && wire->components == 4)
         r = sl_format_add_image(format, ARRAY_NAME, order == SLUICE_CIPD_BGRA ? SLUICE_PIXEL_BGRA : SLUICE_PIXEL_RGBA,
-                                    wire->width, wire->height);
+                                wire->width, wire->height);
     else
         r = sl_format_add_tensor(format, ARRAY_NAME, wire->dtype, 3, shape);
     return r == 0 ? sl_format_complete(format) : r;

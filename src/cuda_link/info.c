@@ -10,8 +10,8 @@
 
 #define LOOK_PATIENCE (20 * SLUICE_MS)
 
-static void fill_format(struct sluice_cipd_info *info, const struct sl_cipd_metadata *metadata, const struct sl_cipd_format *format,
-                        const struct sluice_cipd_reader_params *params)
+static void fill_format(struct sluice_cipd_info *info, const struct sl_cipd_metadata *metadata,
+                        const struct sl_cipd_format *format, const struct sluice_cipd_reader_params *params)
 {
     info->width = metadata->width;
     info->height = metadata->height;
@@ -39,8 +39,8 @@ static void fill_slots(struct sluice_cipd_info *info, const struct sl_cipd_pool 
     }
 }
 
-static void fill_segment(struct sluice_cipd_info *info, const struct sl_cipd_segment *segment, const struct sl_cipd_private_ext *extra,
-                         uint64_t version)
+static void fill_segment(struct sluice_cipd_info *info, const struct sl_cipd_segment *segment,
+                         const struct sl_cipd_private_ext *extra, uint64_t version)
 {
     info->segment_bytes = (uint32_t)segment->size;
     info->version = version;
@@ -82,14 +82,11 @@ void sl_cipd_writer_info(struct sl_cipd_writer *writer, struct sluice_cipd_info 
 static uint32_t state_of(enum sl_cipd_reason reason)
 {
     switch (reason) {
-    case SL_CIPD_REASON_SHUT:
-        return SLUICE_CIPD_SHUT;
+    case SL_CIPD_REASON_SHUT: return SLUICE_CIPD_SHUT;
     case SL_CIPD_REASON_NOT_TRIED:
     case SL_CIPD_REASON_ABSENT:
-    case SL_CIPD_REASON_DEAD:
-        return SLUICE_CIPD_ABSENT;
-    default:
-        return SLUICE_CIPD_UNFINISHED;
+    case SL_CIPD_REASON_DEAD: return SLUICE_CIPD_ABSENT;
+    default: return SLUICE_CIPD_UNFINISHED;
     }
 }
 
@@ -101,10 +98,12 @@ bool sl_cipd_reader_stalled(const struct sl_cipd_reader *reader, int64_t now, ch
 
     if (consumer->orphan)
         snprintf(why, size,
-                 "no frame for %lld ms, and its segment has lost its name: most likely its writer has died; the next one is waited for",
+                 "no frame for %lld ms, and its segment has lost its name: most likely its writer has died; the next "
+                 "one is waited for",
                  (long long)(quiet / SLUICE_MS));
     else if (reader->cipd.stall_ns > 0 && quiet > reader->cipd.stall_ns)
-        snprintf(why, size, "no frame for %lld ms: its writer pauses, hangs, or was killed (the protocol does not tell)",
+        snprintf(why, size,
+                 "no frame for %lld ms: its writer pauses, hangs, or was killed (the protocol does not tell)",
                  (long long)(quiet / SLUICE_MS));
     else
         return false;
@@ -121,7 +120,8 @@ static void fill_reader(struct sl_cipd_reader *reader, struct sluice_cipd_info *
                  consumer->reason == SL_CIPD_REASON_HANDLES_FAILED ? reader->unopened : sl_cipd_read_why(consumer));
         return;
     }
-    info->state = sl_cipd_reader_stalled(reader, sl_os_now(), info->why, sizeof info->why) ? SLUICE_CIPD_STALLED : SLUICE_CIPD_RUNNING;
+    info->state = sl_cipd_reader_stalled(reader, sl_os_now(), info->why, sizeof info->why) ? SLUICE_CIPD_STALLED
+                                                                                           : SLUICE_CIPD_RUNNING;
     fill_format(info, &consumer->session.metadata, &consumer->session.format, &reader->cipd);
     fill_segment(info, &consumer->segment, consumer->ext, consumer->session.version);
     fill_slots(info, reader->link->pool);
@@ -160,7 +160,8 @@ int sl_cipd_inspect(const char *name, struct sluice_cipd_info *info)
         return r;
     int64_t deadline = sl_os_deadline(LOOK_PATIENCE), now;
     while ((r = sl_cipd_read_connect(&consumer, now = sl_os_now())) == SLUICE_NO_WRITER &&
-           (consumer.reason == SL_CIPD_REASON_UNSETTLED || consumer.reason == SL_CIPD_REASON_CHANGING) && now < deadline)
+           (consumer.reason == SL_CIPD_REASON_UNSETTLED || consumer.reason == SL_CIPD_REASON_CHANGING) &&
+           now < deadline)
         sl_os_sleep(SLUICE_MS);
     snprintf(info->name, sizeof info->name, "%s", name);
     if (r == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What an observer can tell from a segment besides its format: when its last frame came, whether the writer has stalled, which
- * handles its slots have.
+ * What an observer can tell from a segment besides its format: when its last frame came, whether the writer has
+ * stalled, which handles its slots have.
  */
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +31,8 @@ void sl_cipd_inspect_frames(const struct sl_cipd_segment_reader *consumer, struc
     info->last_frame_ns = last_frame(consumer, info->index, info->by_sluice);
     if (info->last_frame_ns && now - info->last_frame_ns > STALL_TIMEOUT) {
         info->state = SLUICE_CIPD_STALLED;
-        snprintf(info->why, sizeof info->why, "no frame for %lld ms", (long long)((now - info->last_frame_ns) / SLUICE_MS));
+        snprintf(info->why, sizeof info->why, "no frame for %lld ms",
+                 (long long)((now - info->last_frame_ns) / SLUICE_MS));
     }
     for (uint32_t i = 0; i < info->slot_count; i++) {
         const struct sl_cipd_handles *handles = &consumer->session.handles[i];

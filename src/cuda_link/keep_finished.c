@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * A writer always leaves one finished frame for readers. A slot's event is recorded again for each frame. If a writer were
- * ahead of its GPU by as many frames as there are slots, readers would never see an event done, and get no frame. So
- * before a slot is written to, one of the frames in the other slots must be finished. With a single slot that is impossible.
+ * A writer always leaves one finished frame for readers. A slot's event is recorded again for each frame. If a writer
+ * were ahead of its GPU by as many frames as there are slots, readers would never see an event done, and get no frame.
+ * So before a slot is written to, one of the frames in the other slots must be finished. With a single slot that is
+ * impossible.
  */
 #include "cuda_link/cuda_link.h"
 #include "util/result.h"
 
 /* How many frames stay when the next one is written. */
-static uint32_t kept_frames(const struct sl_cipd_writer *writer) { return writer->pool->count - 1; }
+static uint32_t kept_frames(const struct sl_cipd_writer *writer)
+{
+    return writer->pool->count - 1;
+}
 
 static struct sl_cipd_slot *slot_before(const struct sl_cipd_writer *writer, uint32_t frames)
 {
@@ -67,10 +71,11 @@ int sl_cipd_keep_finished(struct sl_cipd_writer *writer, int64_t timeout_ns, uin
     }
     if (r != SLUICE_NOT_READY)
         return r;
-    return sl_fail(SLUICE_NO_SLOT,
-                   "channel 'cipd:%s': after %lld ms its GPU has not finished any of the last %u frames, and the next one would "
-                   "be written over the only finished one",
-                   writer->base.name, (long long)(timeout_ns / SLUICE_MS), kept_frames(writer));
+    return sl_fail(
+        SLUICE_NO_SLOT,
+        "channel 'cipd:%s': after %lld ms its GPU has not finished any of the last %u frames, and the next one would "
+        "be written over the only finished one",
+        writer->base.name, (long long)(timeout_ns / SLUICE_MS), kept_frames(writer));
 }
 
 void sl_cipd_next_is_finished(struct sl_cipd_writer *writer)
@@ -93,7 +98,10 @@ static bool is_behind(const struct sl_cipd_writer *writer, uint32_t finished)
     return false;
 }
 
-bool sl_cipd_next_slot_is_idle(const struct sl_cipd_writer *writer) { return is_behind(writer, writer->finished); }
+bool sl_cipd_next_slot_is_idle(const struct sl_cipd_writer *writer)
+{
+    return is_behind(writer, writer->finished);
+}
 
 bool sl_cipd_next_slot_is_reported_idle(const struct sl_cipd_writer *writer)
 {

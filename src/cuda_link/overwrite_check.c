@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Marks record how far the writer had come when a stream was done with a frame. If the CPU looked later, as in a program with
- * copies in flight, it would be too late: the slot may have been begun again since, or its memory freed. So the stream copies
- * the writer's state out of the segment, behind the program's work. The copy goes through GPU memory, because the driver makes a
- * copy from host memory to host memory on the CPU, and blocks until the stream reaches it (measured).
+ * Marks record how far the writer had come when a stream was done with a frame. If the CPU looked later, as in a
+ * program with copies in flight, it would be too late: the slot may have been begun again since, or its memory freed.
+ * So the stream copies the writer's state out of the segment, behind the program's work. The copy goes through GPU
+ * memory, because the driver makes a copy from host memory to host memory on the CPU, and blocks until the stream
+ * reaches it (measured).
  *
- * The copied state shows whether the writer's memory still existed when the work was done. Sluice's writers change the version
- * among their private words before they begin another session, and before they free memory they announce a frame with an
- * index that is out of reach. For other writers the flag is copied, and after it the version and the index. A writer that has
- * neither closed nor begun another session keeps its memory; one that has closed keeps it for a moment, which only this CPU's
- * clock can measure.
+ * The copied state shows whether the writer's memory still existed when the work was done. Sluice's writers change the
+ * version among their private words before they begin another session, and before they free memory they announce a
+ * frame with an index that is out of reach. For other writers the flag is copied, and after it the version and the
+ * index. A writer that has neither closed nor begun another session keeps its memory; one that has closed keeps it for
+ * a moment, which only this CPU's clock can measure.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -31,7 +32,8 @@ struct record {
 
 #define COMMON_BYTES offsetof(struct record, shut) /* bytes that have the same layout in the segment */
 
-_Static_assert(offsetof(struct record, come) == offsetof(struct sl_cipd_private_ext, begun) - offsetof(struct sl_cipd_private_ext, version),
+_Static_assert(offsetof(struct record, come) ==
+                   offsetof(struct sl_cipd_private_ext, begun) - offsetof(struct sl_cipd_private_ext, version),
                "it is what a writer of Sluice's stores, piece by piece");
 _Static_assert(offsetof(struct record, come) == SL_CIPD_INDEX_AT - SL_CIPD_VERSION_AT, "and what others do");
 
@@ -41,10 +43,10 @@ struct sl_cipd_overwrite_checks {
     uint64_t bytes;                  /* of that: a page */
     struct record *records;
     uint64_t records_bytes;
-    uint64_t version;                /* of the session */
-    const void *from;                /* the copied bytes, in the segment */
-    const unsigned char *flag;       /* the flag in the segment; NULL: it is not copied */
-    uint64_t staging;                /* GPU memory through which each record is copied */
+    uint64_t version;          /* of the session */
+    const void *from;          /* the copied bytes, in the segment */
+    const unsigned char *flag; /* the flag in the segment; NULL: it is not copied */
+    uint64_t staging;          /* GPU memory through which each record is copied */
     struct {
         uint64_t line;            /* sl_stream_queue_id */
         struct sl_cu_event *last; /* after its last check */
@@ -175,20 +177,23 @@ static int find_target(struct sl_cipd_reader *reader, const struct sl_stream *st
         return sl_cuda_aux_stream(reader->context, target);
     r = sl_cuda_capture(reader->context, *target, &state, NULL);
     if (r == 0 && state != SL_CUDA_CAPTURE_NONE)
-        r = sl_fail(SLUICE_E_CAPTURING,
-                    "channel 'cipd:%s': the stream is capturing a graph: use another stream, or mark the frame after that",
-                    reader->base.name);
+        r = sl_fail(
+            SLUICE_E_CAPTURING,
+            "channel 'cipd:%s': the stream is capturing a graph: use another stream, or mark the frame after that",
+            reader->base.name);
     return r;
 }
 
-static int event_of_stream(struct sl_cipd_overwrite_checks *checks, const char *name, uint64_t line, struct sl_cu_event **event)
+static int event_of_stream(struct sl_cipd_overwrite_checks *checks, const char *name, uint64_t line,
+                           struct sl_cu_event **event)
 {
     int i = 0, r = 0;
 
     while (i < MAX_STREAMS && checks->streams[i].last && checks->streams[i].line != line)
         i++;
     if (i == MAX_STREAMS)
-        return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': frames of a session are marked on %d streams at most", name, MAX_STREAMS);
+        return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': frames of a session are marked on %d streams at most", name,
+                       MAX_STREAMS);
     if (!checks->streams[i].last)
         r = sl_cu(checks->context, EventCreate, &checks->streams[i].last, SL_CU_EVENT_DISABLE_TIMING);
     checks->streams[i].line = line;
@@ -196,8 +201,8 @@ static int event_of_stream(struct sl_cipd_overwrite_checks *checks, const char *
     return r;
 }
 
-/* Copies the flag first: another program's writer that begins a session after it shut one clears the flag only after it has
- * stored its new version, or an index of 0. */
+/* Copies the flag first: another program's writer that begins a session after it shut one clears the flag only after it
+ * has stored its new version, or an index of 0. */
 static int queue_copies(const struct sl_cipd_overwrite_checks *checks, uint32_t number, struct sl_cu_stream *target)
 {
     uint64_t staging = checks->staging + number * sizeof(struct record);
@@ -210,7 +215,8 @@ static int queue_copies(const struct sl_cipd_overwrite_checks *checks, uint32_t 
 }
 
 /* Between enter and leave. */
-static int queue_record(struct sl_cipd_overwrite_checks *checks, const char *name, uint64_t line, uint32_t *number, struct sl_cu_stream *target)
+static int queue_record(struct sl_cipd_overwrite_checks *checks, const char *name, uint64_t line, uint32_t *number,
+                        struct sl_cu_stream *target)
 {
     struct sl_cu_event *last;
     int r = event_of_stream(checks, name, line, &last);
@@ -226,7 +232,8 @@ static int queue_record(struct sl_cipd_overwrite_checks *checks, const char *nam
     return r == 0 ? sl_cu(checks->context, EventRecord, last, target) : r;
 }
 
-int sl_cipd_overwrite_check_queue(struct sl_cipd_reader *reader, struct sl_cipd_held *held, const struct sl_stream *stream)
+int sl_cipd_overwrite_check_queue(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
+                                  const struct sl_stream *stream)
 {
     struct sl_cu_stream *target;
     struct sl_cuda_scope scope;
@@ -234,7 +241,8 @@ int sl_cipd_overwrite_check_queue(struct sl_cipd_reader *reader, struct sl_cipd_
     int r = 0;
 
     if (held->link != reader->link)
-        return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': the session that the frame is of has ended", reader->base.name);
+        return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': the session that the frame is of has ended",
+                       reader->base.name);
     if (!held->link->checks_queued && (r = create_checks(reader, &held->link->checks_queued)) != 0)
         return r;
     int64_t now = sl_os_now();
@@ -243,7 +251,8 @@ int sl_cipd_overwrite_check_queue(struct sl_cipd_reader *reader, struct sl_cipd_
     if ((r = sl_cuda_enter(reader->context, SL_CUDA_RELAXED, &scope)) != 0)
         return r;
     if ((r = find_target(reader, stream, &target)) == 0 &&
-        (r = queue_record(held->link->checks_queued, reader->base.name, sl_stream_queue_id(stream), &record, target)) == 0)
+        (r = queue_record(held->link->checks_queued, reader->base.name, sl_stream_queue_id(stream), &record, target)) ==
+            0)
         held->last_check = record + 1;
     sl_cuda_leave(&scope);
     return r;

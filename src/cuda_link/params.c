@@ -8,16 +8,16 @@
 #include "util/params.h"
 #include "util/result.h"
 
-#define DEFAULT_SLOTS 3
-#define DEFAULT_GRACE (100 * SLUICE_MS)
-#define DEFAULT_SPIN (200 * INT64_C(1000))
-#define DEFAULT_READY (5 * SLUICE_S)
-#define DEFAULT_STALL (2 * SLUICE_S)
+#define DEFAULT_SLOTS      3
+#define DEFAULT_GRACE      (100 * SLUICE_MS)
+#define DEFAULT_SPIN       (200 * INT64_C(1000))
+#define DEFAULT_READY      (5 * SLUICE_S)
+#define DEFAULT_STALL      (2 * SLUICE_S)
 #define DEFAULT_FRAME_SPIN (10 * INT64_C(1000))
-#define DEFAULT_AHEAD (2 * SLUICE_S)
-#define OWN_FLAGS (SL_CIPD_FLAG_BFLOAT16 | SL_CIPD_FLAG_MONO_ALPHA | SL_CIPD_FLAG_BGRA)
-#define LEAST_WRITER offsetof(struct sluice_cipd_writer_params, graph)
-#define LEAST_READER offsetof(struct sluice_cipd_reader_params, pair)
+#define DEFAULT_AHEAD      (2 * SLUICE_S)
+#define OWN_FLAGS          (SL_CIPD_FLAG_BFLOAT16 | SL_CIPD_FLAG_MONO_ALPHA | SL_CIPD_FLAG_BGRA)
+#define LEAST_WRITER       offsetof(struct sluice_cipd_writer_params, graph)
+#define LEAST_READER       offsetof(struct sluice_cipd_reader_params, pair)
 
 static int refuse(const char *name, const char *what, const char *why)
 {
@@ -47,7 +47,8 @@ static int check_switch(const char *name, const char *what, uint32_t value)
 {
     if (value <= SLUICE_CIPD_OFF)
         return 0;
-    return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': %s is 0 (as usual), 1 (on) or 2 (off), not %u", name, what, value);
+    return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': %s is 0 (as usual), 1 (on) or 2 (off), not %u", name, what,
+                   value);
 }
 
 static int check_writer(const char *name, const struct sluice_cipd_writer_params *cipd)
@@ -55,17 +56,20 @@ static int check_writer(const char *name, const struct sluice_cipd_writer_params
     int r;
 
     if (cipd->block > 1 || cipd->mono_alpha > 1 || cipd->holds_barrier > 1 || cipd->strict_device > 1)
-        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': block, mono_alpha, holds_barrier and strict_device are 0 or 1", name);
+        return sl_fail(SLUICE_E_INVALID,
+                       "channel 'cipd:%s': block, mono_alpha, holds_barrier and strict_device are 0 or 1", name);
     if (cipd->order > SLUICE_CIPD_BGRA)
         return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': %u is no order of four uint8", name, cipd->order);
     if (cipd->flags > UINT16_MAX || cipd->flags & OWN_FLAGS)
-        return sl_fail(SLUICE_E_INVALID,
-                       "channel 'cipd:%s': flags 0x%x: they have 16 bits, and the lowest three follow from the format, order "
-                       "and mono_alpha",
-                       name, cipd->flags);
+        return sl_fail(
+            SLUICE_E_INVALID,
+            "channel 'cipd:%s': flags 0x%x: they have 16 bits, and the lowest three follow from the format, order "
+            "and mono_alpha",
+            name, cipd->flags);
     if (cipd->barrier_stale_ns < 0 || cipd->close_grace_ns < -1)
         return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': a time may not be negative", name);
-    if ((r = check_switch(name, "graph", cipd->graph)) != 0 || (r = check_switch(name, "barrier", cipd->barrier)) != 0 ||
+    if ((r = check_switch(name, "graph", cipd->graph)) != 0 ||
+        (r = check_switch(name, "barrier", cipd->barrier)) != 0 ||
         (r = check_switch(name, "priority", cipd->priority)) != 0)
         return r;
     return check_switch(name, "doorbell", cipd->doorbell);
@@ -79,8 +83,8 @@ int sl_cipd_writer_params(const char *name, const struct sluice_writer_params *p
     if (r != 0)
         return r;
     memset(cipd, 0, sizeof *cipd);
-    if (params->cipd && (r = sl_params_load(cipd, sizeof *cipd, LEAST_WRITER, params->cipd,
-                                            "struct sluice_cipd_writer_params")) != 0)
+    if (params->cipd &&
+        (r = sl_params_load(cipd, sizeof *cipd, LEAST_WRITER, params->cipd, "struct sluice_cipd_writer_params")) != 0)
         return r;
     if ((r = check_writer(name, cipd)) != 0)
         return r;
@@ -112,20 +116,23 @@ static int check_reader(const char *name, const struct sluice_reader_params *par
     if (params->mode != SLUICE_NEWEST)
         return refuse(name, "a mode other than SLUICE_NEWEST", "nothing keeps older frames for a reader");
     if (params->depth || params->every > 1)
-        return refuse(name, params->depth ? "depth" : "every", "nothing keeps older frames for a reader; it takes the newest");
+        return refuse(name, params->depth ? "depth" : "every",
+                      "nothing keeps older frames for a reader; it takes the newest");
     if (params->staged)
-        return refuse(name, "staged", "copies within the reader's GPU are asked for by `copy` of struct sluice_cipd_reader_params");
+        return refuse(name, "staged",
+                      "copies within the reader's GPU are asked for by `copy` of struct sluice_cipd_reader_params");
     if (params->uid_count)
         return refuse(name, "a list of users", "the segment is open to its writer's user alone");
     if (params->hold > SLUICE_CIPD_MAX_SLOTS)
-        return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': hold %u, %d at most", name, params->hold, SLUICE_CIPD_MAX_SLOTS);
+        return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': hold %u, %d at most", name, params->hold,
+                       SLUICE_CIPD_MAX_SLOTS);
     if (params->writable > 1 || params->ahead > 1 || params->reserved || cipd->copy > 1)
         return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': writable, ahead and copy are 0 or 1, reserved is 0", name);
     if (cipd->undeclared > SLUICE_CIPD_BGRA || cipd->pair > SLUICE_CIPD_RED_GREEN)
-        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': undeclared %u and pair %u are 0, 1 or 2", name, cipd->undeclared,
-                       cipd->pair);
-    if (params->open_timeout_ns < SLUICE_LATER || params->spin_ns < -1 || params->ahead_ns < 0 || cipd->wait_spin_ns < -1 ||
-        cipd->wait_ns < 0 || cipd->stall_ns < -1)
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': undeclared %u and pair %u are 0, 1 or 2", name,
+                       cipd->undeclared, cipd->pair);
+    if (params->open_timeout_ns < SLUICE_LATER || params->spin_ns < -1 || params->ahead_ns < 0 ||
+        cipd->wait_spin_ns < -1 || cipd->wait_ns < 0 || cipd->stall_ns < -1)
         return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': a time may not be negative", name);
     if ((r = check_switch(name, "reconnect", cipd->reconnect)) != 0)
         return r;
@@ -137,8 +144,8 @@ int sl_cipd_reader_params(const char *name, struct sluice_reader_params *params,
     int r;
 
     memset(cipd, 0, sizeof *cipd);
-    if (params->cipd && (r = sl_params_load(cipd, sizeof *cipd, LEAST_READER, params->cipd,
-                                            "struct sluice_cipd_reader_params")) != 0)
+    if (params->cipd &&
+        (r = sl_params_load(cipd, sizeof *cipd, LEAST_READER, params->cipd, "struct sluice_cipd_reader_params")) != 0)
         return r;
     if ((r = check_reader(name, params, cipd)) != 0)
         return r;

@@ -10,7 +10,8 @@
 #include "mem/mem.h"
 #include "util/result.h"
 
-#define ALLOCATION_UNIT (UINT64_C(2) << 20) /* a handle shares the driver's whole allocation, so each slot has its own */
+#define ALLOCATION_UNIT \
+    (UINT64_C(2) << 20) /* a handle shares the driver's whole allocation, so each slot has its own */
 
 /* ---- making and opening ---- */
 
@@ -73,8 +74,8 @@ static int make_signal(struct sl_cipd_pool *pool, struct sl_cipd_slot *slot, str
     return 0;
 }
 
-int sl_cipd_pool_make(struct sl_cipd_free_queue *queue, const char *channel, const char *device, uint32_t count, uint64_t bytes,
-                      struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS], struct sl_cipd_pool **out)
+int sl_cipd_pool_make(struct sl_cipd_free_queue *queue, const char *channel, const char *device, uint32_t count,
+                      uint64_t bytes, struct sl_cipd_handles handles[SL_CIPD_MAX_SLOTS], struct sl_cipd_pool **out)
 {
     uint64_t size = (bytes + ALLOCATION_UNIT - 1) / ALLOCATION_UNIT * ALLOCATION_UNIT;
     struct sl_cuda_share share;
@@ -130,8 +131,8 @@ static int open_slot(struct sl_cipd_pool *pool, const char *device, struct sl_ci
     return r;
 }
 
-int sl_cipd_pool_open(struct sl_cipd_free_queue *queue, const char *channel, const char *device, const struct sl_cipd_session *session,
-                      struct sl_cipd_pool **out)
+int sl_cipd_pool_open(struct sl_cipd_free_queue *queue, const char *channel, const char *device,
+                      const struct sl_cipd_session *session, struct sl_cipd_pool **out)
 {
     struct sl_cipd_pool *pool;
     int r = new_pool(channel, device, session->layout.slots, session->metadata.bytes, &pool);
@@ -169,7 +170,7 @@ int sl_cipd_free_queue_create(const char *channel, struct sl_cipd_free_queue **q
     if (!*queue)
         return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for the slots that are given back", channel);
     sl_store(&(*queue)->users, 1, relaxed);
-    snprintf((*queue)->channel, sizeof (*queue)->channel, "%s", channel);
+    snprintf((*queue)->channel, sizeof(*queue)->channel, "%s", channel);
     return 0;
 }
 
@@ -193,7 +194,10 @@ static void free_piece(void *argument)
     free(piece);
 }
 
-static void end_pool(void *pool) { free_pool(pool); }
+static void end_pool(void *pool)
+{
+    free_pool(pool);
+}
 
 void sl_cipd_free_queue_add(struct sl_cipd_free_queue *queue, struct sl_cipd_pool *pool, int64_t grace_ns)
 {
@@ -205,21 +209,28 @@ void sl_cipd_free_queue_run(struct sl_cipd_free_queue *queue, void (*end_it)(voi
 {
     struct piece *piece = calloc(1, sizeof *piece);
     if (!piece) { /* leaked rather than freed while readers use it */
-        sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': memory of its GPU stays until the process ends: the CPU has none for freeing it",
+        sl_log(SLUICE_LOG_WARN,
+               "channel 'cipd:%s': memory of its GPU stays until the process ends: the CPU has none for freeing it",
                queue->channel);
         return;
     }
-    *piece = (struct piece){ .free_queue = queue, .end = end_it, .what = what, .at = grace_ns > 0 ? sl_os_deadline(grace_ns) : 0 };
+    *piece = (struct piece){
+        .free_queue = queue, .end = end_it, .what = what, .at = grace_ns > 0 ? sl_os_deadline(grace_ns) : 0
+    };
     sl_add(&queue->users, 1);
     sl_add(&queue->count, 1);
     if (sl_os_start_thread(free_piece, piece) == 0)
         return;
-    sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': memory of its GPU is freed by the thread that uses the channel, which may wait: %s",
+    sl_log(SLUICE_LOG_WARN,
+           "channel 'cipd:%s': memory of its GPU is freed by the thread that uses the channel, which may wait: %s",
            queue->channel, sl_last_error());
     free_piece(piece);
 }
 
-uint32_t sl_cipd_free_queue_count(const struct sl_cipd_free_queue *queue) { return sl_load(&queue->count, acquire); }
+uint32_t sl_cipd_free_queue_count(const struct sl_cipd_free_queue *queue)
+{
+    return sl_load(&queue->count, acquire);
+}
 
 uint32_t sl_cipd_free_queue_wait(struct sl_cipd_free_queue *queue, int64_t patience_ns)
 {

@@ -6,18 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda_link/cuda_link.h"
 #include "channel/fetch.h"
+#include "cuda_link/cuda_link.h"
 #include "format/format.h"
 #include "util/result.h"
 
-#define CLOSE_TIMEOUT (500 * SLUICE_MS) /* for other sessions' handles to be closed */
-#define SETTLE_TIMEOUT SLUICE_S /* how long to wait for a writer that is filling in its segment */
+#define CLOSE_TIMEOUT  (500 * SLUICE_MS) /* for other sessions' handles to be closed */
+#define SETTLE_TIMEOUT SLUICE_S          /* how long to wait for a writer that is filling in its segment */
 #define DEFAULT_DEVICE "cuda:0"
 
 /* ---- parts of opening ---- */
 
-static int wait_for_writer(struct sl_cipd_reader *reader, int64_t began, int (*attempt)(struct sl_cipd_reader *, int64_t))
+static int wait_for_writer(struct sl_cipd_reader *reader, int64_t began,
+                           int (*attempt)(struct sl_cipd_reader *, int64_t))
 {
     bool later = reader->params.open_timeout_ns == SLUICE_LATER;
     int64_t patience = later ? 0 : reader->params.open_timeout_ns;
@@ -35,7 +36,10 @@ static int wait_for_writer(struct sl_cipd_reader *reader, int64_t began, int (*a
         if (now >= until || (gone && later)) {
             if (later)
                 return 0;
-            return sl_fail_text(sl_cipd_is_refusal(r) ? r : gone ? SLUICE_E_NOT_FOUND : SLUICE_TIMEOUT, sl_last_error());
+            return sl_fail_text(sl_cipd_is_refusal(r) ? r
+                                : gone                ? SLUICE_E_NOT_FOUND
+                                                      : SLUICE_TIMEOUT,
+                                sl_last_error());
         }
         sl_os_sleep((next < until ? next : until) - now);
     }
@@ -67,10 +71,11 @@ static int check_device(const char *name, const char *device)
 {
     if (sl_device_kind(device) == &sl_device_cuda)
         return 0;
-    return sl_fail(SLUICE_E_UNSUPPORTED,
-                   "channel 'cipd:%s': cuda-link's protocol hands over memory of a GPU alone, which cannot be used on \"%.60s\": "
-                   "say \"cuda:0\", and sluice_reader_fetch for the CPU",
-                   name, device);
+    return sl_fail(
+        SLUICE_E_UNSUPPORTED,
+        "channel 'cipd:%s': cuda-link's protocol hands over memory of a GPU alone, which cannot be used on \"%.60s\": "
+        "say \"cuda:0\", and sluice_reader_fetch for the CPU",
+        name, device);
 }
 
 /* ---- the end ---- */
@@ -81,7 +86,9 @@ void sl_cipd_reader_end(struct sl_cipd_reader *reader)
     if (reader->free_queue) {
         sl_cipd_copies_end(reader);
         if (sl_cipd_free_queue_wait(reader->free_queue, CLOSE_TIMEOUT) != 0)
-            sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': its memory was not closed in time, as the GPU has work that does not end", reader->base.name);
+            sl_log(SLUICE_LOG_WARN,
+                   "channel 'cipd:%s': its memory was not closed in time, as the GPU has work that does not end",
+                   reader->base.name);
         sl_cipd_free_queue_release(reader->free_queue);
     }
     if (reader->note >= 0)
@@ -129,11 +136,17 @@ static void finish(struct sl_object *object)
     if (sl_cipd_ahead_leave(reader))
         sl_cipd_reader_end(reader);
     else
-        sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': closed while a call of the driver blocks: the reader is freed when that call returns", reader->base.name);
+        sl_log(
+            SLUICE_LOG_WARN,
+            "channel 'cipd:%s': closed while a call of the driver blocks: the reader is freed when that call returns",
+            reader->base.name);
     sl_fail_text(0, why);
 }
 
-void sl_cipd_reader_stopped(struct sluice_reader *base) { (void)base; }
+void sl_cipd_reader_stopped(struct sluice_reader *base)
+{
+    (void)base;
+}
 
 /* ---- opening ---- */
 
@@ -160,9 +173,11 @@ int sl_cipd_reader_open(struct sluice_reader *base, const struct sluice_reader_p
     snprintf(reader->nothing, sizeof reader->nothing, "channel 'cipd:%s': no new frame came in time", base->name);
     if (!params->device && (r = choose_device(reader, began)) != 0)
         return r;
-    if ((r = sl_cuda_context_open(reader->device, &reader->context)) != 0 || (r = sl_cipd_free_queue_create(base->name, &reader->free_queue)) != 0)
+    if ((r = sl_cuda_context_open(reader->device, &reader->context)) != 0 ||
+        (r = sl_cipd_free_queue_create(base->name, &reader->free_queue)) != 0)
         return r;
-    if (reader->cipd.ahead == SLUICE_CIPD_ON && !reader->cipd.copy && (r = sl_cipd_ahead_begin(reader, sl_cipd_reader_end)) != 0)
+    if (reader->cipd.ahead == SLUICE_CIPD_ON && !reader->cipd.copy &&
+        (r = sl_cipd_ahead_begin(reader, sl_cipd_reader_end)) != 0)
         return r;
     return wait_for_writer(reader, began, sl_cipd_reader_connect);
 }
@@ -188,8 +203,8 @@ void sl_cipd_reader_device(struct sluice_reader *base, char name[SL_DEVICE_NAME]
     snprintf(name, SL_DEVICE_NAME, "%s", sl_cipd_reader_of(base)->device);
 }
 
-/* How many frames of this session are available and were not taken. Before the first one it is only known that there are some.
- * With the lock. */
+/* How many frames of this session are available and were not taken. Before the first one it is only known that there
+ * are some. With the lock. */
 static uint64_t lag_of(const struct sl_cipd_reader *reader)
 {
     const struct sl_cipd_segment_reader *consumer = &reader->consumer;

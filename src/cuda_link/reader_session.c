@@ -10,8 +10,8 @@
 #include "format/format.h"
 #include "util/result.h"
 
-#define CLOSE_TIMEOUT (500 * SLUICE_MS) /* for other sessions' handles to be closed */
-#define MIN_CLOSE_WAIT   (2 * SLUICE_MS) /* also in a call that is not to wait: mostly they are closed by then */
+#define CLOSE_TIMEOUT  (500 * SLUICE_MS) /* for other sessions' handles to be closed */
+#define MIN_CLOSE_WAIT (2 * SLUICE_MS)   /* also in a call that is not to wait: mostly they are closed by then */
 
 bool sl_cipd_is_gone(enum sl_cipd_reason reason)
 {
@@ -19,7 +19,10 @@ bool sl_cipd_is_gone(enum sl_cipd_reason reason)
            reason == SL_CIPD_REASON_DEAD;
 }
 
-bool sl_cipd_is_refusal(int result) { return result == SLUICE_E_FORMAT || result == SLUICE_E_UNSUPPORTED; }
+bool sl_cipd_is_refusal(int result)
+{
+    return result == SLUICE_E_FORMAT || result == SLUICE_E_UNSUPPORTED;
+}
 
 /* ---- leaving ---- */
 
@@ -67,8 +70,8 @@ static bool holds_frames(const struct sl_cipd_reader *reader)
     return false;
 }
 
-/* Does this process have any of these handles open? The caller only asks if this reader's frames of the last session may have
- * them open; another reader of this process has the current memory open. */
+/* Does this process have any of these handles open? The caller only asks if this reader's frames of the last session
+ * may have them open; another reader of this process has the current memory open. */
 static bool is_doubtful(const struct sl_cipd_session *session)
 {
     for (uint32_t i = 0; i < session->layout.slots; i++) {
@@ -87,9 +90,9 @@ static void set_close_until(struct sl_cipd_reader *reader, int64_t until)
     sl_mutex_unlock(&reader->lock);
 }
 
-/* A handle cannot be opened twice in one process, so those of the last session are closed first. The driver waits for this
- * program's work with that, and the call for the driver, as long as the caller lets it: SLUICE_AGAIN leaves the rest to the next
- * one. 0 with `closing`: not even in CLOSE_PATIENCE. */
+/* A handle cannot be opened twice in one process, so those of the last session are closed first. The driver waits for
+ * this program's work with that, and the call for the driver, as long as the caller lets it: SLUICE_AGAIN leaves the
+ * rest to the next one. 0 with `closing`: not even in CLOSE_PATIENCE. */
 static int await_closed(struct sl_cipd_reader *reader, bool *closing)
 {
     int64_t now = sl_os_now(), until = reader->until;
@@ -102,7 +105,8 @@ static int await_closed(struct sl_cipd_reader *reader, bool *closing)
     *closing = sl_cipd_free_queue_wait(reader->free_queue, until > now ? until - now : 0) != 0;
     if (*closing && sl_os_now() < reader->close_until)
         return sl_fail(SLUICE_AGAIN,
-                       "channel 'cipd:%s': its writer has begun anew, and the memory from before is not closed here yet: the driver "
+                       "channel 'cipd:%s': its writer has begun anew, and the memory from before is not closed here "
+                       "yet: the driver "
                        "waits for work of this program",
                        reader->base.name);
     set_close_until(reader, 0);
@@ -118,7 +122,8 @@ static int open_link(struct sl_cipd_reader *reader)
 
     if (!link)
         return sl_fail(SLUICE_E_NO_MEMORY, "channel 'cipd:%s': no memory for a session", reader->base.name);
-    if ((r = sl_cipd_format_as(&session->format, &reader->cipd, &link->format)) == 0 && (r = await_closed(reader, &closing)) == 0) {
+    if ((r = sl_cipd_format_as(&session->format, &reader->cipd, &link->format)) == 0 &&
+        (r = await_closed(reader, &closing)) == 0) {
         link->doubtful = (closing || holds_frames(reader)) && is_doubtful(session);
         r = sl_cipd_pool_open(reader->free_queue, reader->base.name, reader->device, session, &link->pool);
     }
@@ -162,7 +167,8 @@ int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now)
     if (reader->link)
         return 0;
     if (reader->over)
-        return sl_fail(SLUICE_CLOSED, "channel 'cipd:%s': its session has ended, and this reader does not reconnect", reader->base.name);
+        return sl_fail(SLUICE_CLOSED, "channel 'cipd:%s': its session has ended, and this reader does not reconnect",
+                       reader->base.name);
     if ((r = sl_cuda_alive(reader->context)) != 0)
         return r;
     if ((r = sl_cipd_reader_find_session(reader, now)) != 0)
@@ -173,8 +179,10 @@ int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now)
     if (r != 0) {
         snprintf(reader->unopened, sizeof reader->unopened, "%s", sl_last_error());
         sl_cipd_reader_drop(reader, SL_CIPD_REASON_HANDLES_FAILED, false);
-        /* Not a failure if the writer has just ended or begun a new session: handles and format may be of two sessions then. */
-        return sl_fail_text(r == SLUICE_E_UNSUPPORTED || r == SLUICE_E_PROTOCOL ? SLUICE_NO_WRITER : r, reader->unopened);
+        /* Not a failure if the writer has just ended or begun a new session: handles and format may be of two sessions
+         * then. */
+        return sl_fail_text(r == SLUICE_E_UNSUPPORTED || r == SLUICE_E_PROTOCOL ? SLUICE_NO_WRITER : r,
+                            reader->unopened);
     }
     return 0;
 }

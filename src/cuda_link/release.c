@@ -12,7 +12,8 @@ struct sl_cipd_held *sl_cipd_find_held(struct sl_cipd_reader *reader, const stru
     uint64_t index = frame->opaque[SL_FRAME_ENTRY], token = frame->opaque[SL_FRAME_TOKEN];
 
     if (frame->opaque[SL_FRAME_OWNER] == atomic_load_explicit(&reader->base.object.id, memory_order_relaxed) &&
-        index < SLUICE_CIPD_MAX_SLOTS && token > SL_CIPD_RELEASED && sl_load(&reader->held[index].token, acquire) == token)
+        index < SLUICE_CIPD_MAX_SLOTS && token > SL_CIPD_RELEASED &&
+        sl_load(&reader->held[index].token, acquire) == token)
         return &reader->held[index];
     sl_say("channel 'cipd:%s': this frame was released already, or is not this reader's", reader->base.name);
     return NULL;
@@ -23,7 +24,8 @@ bool sl_cipd_is_untouched(const struct sl_cipd_reader *reader, const struct sl_c
     const struct sl_cipd_segment_reader *consumer = &reader->consumer;
 
     return sl_cipd_read_is_whole(consumer, frame) &&
-           (!sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout) || sl_os_now() - polled_ns < SL_CIPD_GRACE);
+           (!sl_cipd_load_shut(consumer->segment.at, &consumer->session.layout) ||
+            sl_os_now() - polled_ns < SL_CIPD_GRACE);
 }
 
 /* Has the writer had no reason so far to overwrite it? With the reader's lock. */
@@ -38,7 +40,8 @@ static bool is_whole(struct sl_cipd_reader *reader, const struct sl_cipd_held *h
 
 static int say_lost(const struct sl_cipd_reader *reader)
 {
-    return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': the writer may have written to this frame while it was read", reader->base.name);
+    return sl_fail(SLUICE_E_LOST, "channel 'cipd:%s': the writer may have written to this frame while it was read",
+                   reader->base.name);
 }
 
 int sl_cipd_check(struct sluice_reader *base, const struct sluice_frame *frame)
@@ -82,7 +85,8 @@ int sl_cipd_reader_stream(struct sl_cipd_reader *reader, struct sluice_stream ha
         return r;
     const struct sl_cuda_context *theirs = stream->object.device->state;
     if (theirs->device != reader->context->device)
-        r = sl_fail(SLUICE_E_WRONG_DEVICE, "channel 'cipd:%s': the stream is one of \"%s\", the frame is used on \"%s\"", reader->base.name,
+        r = sl_fail(SLUICE_E_WRONG_DEVICE,
+                    "channel 'cipd:%s': the stream is one of \"%s\", the frame is used on \"%s\"", reader->base.name,
                     stream->object.device->name, reader->device);
     else
         sl_store(&reader->known_stream, handle.id, relaxed);
@@ -99,7 +103,8 @@ int sl_cipd_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame
     if (!held)
         return SLUICE_E_STALE;
     if (handle.id == SLUICE_ON_CPU.id)
-        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': a mark needs a stream; for the CPU use sluice_reader_check",
+        return sl_fail(SLUICE_E_INVALID,
+                       "channel 'cipd:%s': a mark needs a stream; for the CPU use sluice_reader_check",
                        reader->base.name);
     if ((r = sl_cipd_reader_stream(reader, handle)) != 0)
         return r;
@@ -158,7 +163,8 @@ int sl_cipd_reader_pin(struct sluice_reader *base, const struct sluice_frame *fr
     if (!held)
         return SLUICE_E_STALE;
     if (held->copied)
-        return sl_fail(SLUICE_E_UNSUPPORTED, "channel 'cipd:%s': frames of this reader are copies, in memory that is no slot's",
+        return sl_fail(SLUICE_E_UNSUPPORTED,
+                       "channel 'cipd:%s': frames of this reader are copies, in memory that is no slot's",
                        reader->base.name);
     return sl_cipd_pin(&held->link->pool->slots[held->frame.slot], pin);
 }

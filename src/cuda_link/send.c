@@ -4,8 +4,8 @@
  */
 #include <stdio.h>
 
-#include "cuda_link/cuda_link.h"
 #include "channel/arrays.h"
+#include "cuda_link/cuda_link.h"
 #include "util/result.h"
 
 /* Describes the slot as an array into which the program's can be copied. */
@@ -32,7 +32,8 @@ static int plan_copy(struct sl_cipd_writer *writer, const struct sl_copy_job *jo
     return r;
 }
 
-static int queue_copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const struct sluice_array *array, bool known)
+static int queue_copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, const struct sluice_array *array,
+                      bool known)
 {
     struct sl_cipd_slot *slot = sl_cipd_next_slot(writer);
     char *address = (char *)(uintptr_t)slot->address;
@@ -41,8 +42,8 @@ static int queue_copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, co
 
     if (writer->params.strict_device && !sl_copy_is_local(job))
         return sl_fail(SLUICE_E_WRONG_DEVICE,
-                       "channel 'cipd:%s': the array does not lie on \"%s\", and strict_device allows no other", writer->base.name,
-                       writer->device);
+                       "channel 'cipd:%s': the array does not lie on \"%s\", and strict_device allows no other",
+                       writer->base.name, writer->device);
     bool queued = known && sl_send_cache_repeat(&writer->send_cache, array, address, job);
     bool planned = queued || (known && sl_send_cache_plan(&writer->send_cache, array, address, job, &copy));
     if (!planned && (r = plan_copy(writer, job, array, &copy)) != 0)
@@ -54,8 +55,8 @@ static int queue_copy(struct sl_cipd_writer *writer, struct sl_copy_job *job, co
     return queued ? 0 : sl_copy_queue(job, 0, &copy);
 }
 
-/* Waits for the work that is queued, so that the program may free its memory and the slot can be used again. If the work does not
- * end in time, the pool is replaced before the next frame. */
+/* Waits for the work that is queued, so that the program may free its memory and the slot can be used again. If the
+ * work does not end in time, the pool is replaced before the next frame. */
 static int abandon_send(struct sl_cipd_writer *writer, struct sl_copy_job *job, int result)
 {
     char why[640];
@@ -100,8 +101,8 @@ static int begin_new_array(struct sl_cipd_writer *writer, const struct sluice_ar
     return r;
 }
 
-int sl_cipd_send(struct sluice_writer *base, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t count,
-                 struct sluice_stream stream, struct sluice_ticket *ticket)
+int sl_cipd_send(struct sluice_writer *base, struct sluice_frame *header, const struct sluice_array *arrays,
+                 uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket)
 {
     struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
     struct sl_copy_job job;
@@ -109,7 +110,8 @@ int sl_cipd_send(struct sluice_writer *base, struct sluice_frame *header, const 
 
     sl_cipd_write_prefetch(&writer->producer);
     if (writer->token)
-        return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before a send", writer->base.name);
+        return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before a send",
+                       writer->base.name);
     if ((r = sl_cipd_check_writer(writer)) != 0)
         return r;
     if (!sl_cipd_finished_is_reported(writer) && (r = sl_cipd_keep_finished(writer, writer->wait_ns, 1)) != 0)

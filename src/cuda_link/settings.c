@@ -8,11 +8,14 @@
 #include <string.h>
 
 #include "cuda_link/cuda_link.h"
+#include "cuda_link/wire/settings.h"
 #include "util/params.h"
 #include "util/result.h"
-#include "cuda_link/wire/settings.h"
 
-static uint32_t as_switch(bool on) { return on ? SLUICE_CIPD_ON : SLUICE_CIPD_OFF; }
+static uint32_t as_switch(bool on)
+{
+    return on ? SLUICE_CIPD_ON : SLUICE_CIPD_OFF;
+}
 
 #define HOLDS_END (offsetof(struct sluice_cipd_writer_params, holds_barrier) + sizeof(uint32_t))
 
@@ -54,14 +57,10 @@ int sl_cipd_environment(struct sluice_cipd_writer_params *writer, struct sluice_
 static uint32_t used(enum sl_cipd_use use)
 {
     switch (use) {
-    case SL_CIPD_HONOURED:
-        return SLUICE_CIPD_USED;
-    case SL_CIPD_TOUCHDESIGNER:
-        return SLUICE_CIPD_OTHERS;
-    case SL_CIPD_IN_PYTHON:
-        return SLUICE_CIPD_IN_PYTHON;
-    default:
-        return SLUICE_CIPD_UNUSED;
+    case SL_CIPD_HONOURED: return SLUICE_CIPD_USED;
+    case SL_CIPD_TOUCHDESIGNER: return SLUICE_CIPD_OTHERS;
+    case SL_CIPD_IN_PYTHON: return SLUICE_CIPD_IN_PYTHON;
+    default: return SLUICE_CIPD_UNUSED;
     }
 }
 

@@ -7,8 +7,8 @@
 
 #define SPIN (200 * INT64_C(1000))
 
-int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_query *query, const struct sl_cipd_slot *slot, int64_t timeout_ns,
-                  int64_t *waited_ns)
+int sl_cipd_await(struct sl_cipd_writer *writer, sl_cipd_query *query, const struct sl_cipd_slot *slot,
+                  int64_t timeout_ns, int64_t *waited_ns)
 {
     int64_t began = 0, now = 0;
     struct sl_cuda_scope scope;

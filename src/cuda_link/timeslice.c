@@ -3,23 +3,30 @@
  * Decides when a reader makes its copies within its own time slice on the GPU (copy.c explains why), and how
  * much work it queues to keep it: counts and times only.
  *
- * A writer that pauses overwrites no frame during a copy, which then needs no time slice. After a copy that was overtaken (its slot was
- * overwritten meanwhile) the next few frames are copied in time slices; then one is copied without, and if that is overtaken again,
- * twice as many are copied in time slices. If a copy in a time slice is overtaken, they are of no use: the writer's work runs
- * concurrently with ours. Then copies are made without them for longer and longer.
+ * A writer that pauses overwrites no frame during a copy, which then needs no time slice. After a copy that was
+ * overtaken (its slot was overwritten meanwhile) the next few frames are copied in time slices; then one is copied
+ * without, and if that is overtaken again, twice as many are copied in time slices. If a copy in a time slice is
+ * overtaken, they are of no use: the writer's work runs concurrently with ours. Then copies are made without them for
+ * longer and longer.
  */
 #include "cuda_link/cuda_link.h"
 
-#define INITIAL_PIECES 16 /* at first, until it is known how long one takes */
-#define MAX_PIECES 64
+#define INITIAL_PIECES  16 /* at first, until it is known how long one takes */
+#define MAX_PIECES      64
 #define INITIAL_KEEP_NS (100 * INT64_C(1000)) /* ns that the CPU may take to choose a frame and queue its copy */
-#define MAX_KEEP_NS SLUICE_MS
-#define INITIAL_FRAMES 4    /* frames in time slices */
-#define MAX_FRAMES 64    /* the limit for both frames in time slices and overtaken copies */
+#define MAX_KEEP_NS     SLUICE_MS
+#define INITIAL_FRAMES  4  /* frames in time slices */
+#define MAX_FRAMES      64 /* the limit for both frames in time slices and overtaken copies */
 
-void sl_cipd_timeslice_init(struct sl_cipd_timeslice *timeslice) { *timeslice = (struct sl_cipd_timeslice){ .pieces = INITIAL_PIECES, .keep_ns = INITIAL_KEEP_NS }; }
+void sl_cipd_timeslice_init(struct sl_cipd_timeslice *timeslice)
+{
+    *timeslice = (struct sl_cipd_timeslice){ .pieces = INITIAL_PIECES, .keep_ns = INITIAL_KEEP_NS };
+}
 
-static uint32_t clamp(int64_t pieces) { return pieces < 1 ? 1 : pieces > MAX_PIECES ? MAX_PIECES : (uint32_t)pieces; }
+static uint32_t clamp(int64_t pieces)
+{
+    return pieces < 1 ? 1 : pieces > MAX_PIECES ? MAX_PIECES : (uint32_t)pieces;
+}
 
 void sl_cipd_timeslice_missed(struct sl_cipd_timeslice *timeslice)
 {

@@ -10,8 +10,8 @@
 #include "format/format.h"
 #include "util/result.h"
 
-#define CLOSE_TIMEOUT SLUICE_S /* how long to wait for work on its slots */
-#define FREE_TIMEOUT (500 * SLUICE_MS) /* how long close waits for memory to be freed */
+#define CLOSE_TIMEOUT SLUICE_S          /* how long to wait for work on its slots */
+#define FREE_TIMEOUT  (500 * SLUICE_MS) /* how long close waits for memory to be freed */
 
 /* ---- parts of opening ---- */
 
@@ -47,10 +47,11 @@ static int check_device(const char *name, const char *device)
 
     if (kind == &sl_device_cuda)
         return 0;
-    return sl_fail(SLUICE_E_UNSUPPORTED,
-                   "channel 'cipd:%s': cuda-link's protocol hands over memory of a GPU alone, not of \"%.60s\": say \"cuda:0\", "
-                   "or use a channel without \"cipd:\"",
-                   name, device ? device : "host");
+    return sl_fail(
+        SLUICE_E_UNSUPPORTED,
+        "channel 'cipd:%s': cuda-link's protocol hands over memory of a GPU alone, not of \"%.60s\": say \"cuda:0\", "
+        "or use a channel without \"cipd:\"",
+        name, device ? device : "host");
 }
 
 /* ---- close ---- */
@@ -77,7 +78,8 @@ static void finish(struct sl_object *object)
     if (writer->free_queue) {
         left = sl_cipd_free_queue_wait(writer->free_queue, FREE_TIMEOUT);
         if (left)
-            sl_log(SLUICE_LOG_WARN, "channel 'cipd:%s': the memory of %u sessions could not be given back in time: it goes when "
+            sl_log(SLUICE_LOG_WARN,
+                   "channel 'cipd:%s': the memory of %u sessions could not be given back in time: it goes when "
                    "that is possible, or the process ends",
                    writer->base.name, left);
         sl_cipd_free_queue_release(writer->free_queue);

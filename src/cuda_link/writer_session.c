@@ -65,7 +65,8 @@ int sl_cipd_reformat(struct sluice_writer *base, const struct sluice_format *for
     struct sl_cipd_writer *writer = sl_cipd_writer_of(base);
 
     if (writer->token)
-        return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before the format changes",
+        return sl_fail(SLUICE_E_BUSY,
+                       "channel 'cipd:%s': a frame is begun: commit or cancel it before the format changes",
                        writer->base.name);
     int r = sl_cipd_writer_session(writer, format, writer->slots);
     return r < 0 ? sl_format_refused(r, format) : r;
@@ -81,10 +82,11 @@ int sl_cipd_writer_renew(struct sl_cipd_writer *writer, uint32_t slots)
 int sl_cipd_writer_set_slots(struct sl_cipd_writer *writer, uint32_t slots)
 {
     if (slots < 1 || slots > SLUICE_CIPD_MAX_SLOTS)
-        return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': %u slots, the protocol has 1 to %d", writer->base.name, slots,
-                       SLUICE_CIPD_MAX_SLOTS);
+        return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': %u slots, the protocol has 1 to %d", writer->base.name,
+                       slots, SLUICE_CIPD_MAX_SLOTS);
     if (writer->token)
-        return sl_fail(SLUICE_E_BUSY, "channel 'cipd:%s': a frame is begun: commit or cancel it before the slots change",
+        return sl_fail(SLUICE_E_BUSY,
+                       "channel 'cipd:%s': a frame is begun: commit or cancel it before the slots change",
                        writer->base.name);
     return slots == writer->slots ? 0 : sl_cipd_writer_renew(writer, slots);
 }
@@ -98,15 +100,18 @@ static bool same_shape(const struct sluice_array *a, const struct sluice_array *
     return sl_cipd_shape(a, one) && sl_cipd_shape(b, other) && memcmp(one, other, sizeof one) == 0;
 }
 
-static int another_type(const struct sl_cipd_writer *writer, const struct sluice_array *array, const struct sluice_array *mine)
+static int another_type(const struct sl_cipd_writer *writer, const struct sluice_array *array,
+                        const struct sluice_array *mine)
 {
     char sent[SLUICE_DTYPE_TEXT] = "?", has[SLUICE_DTYPE_TEXT] = "?";
 
     (void)sl_dtype_format(array->dtype, sent, sizeof sent);
     (void)sl_dtype_format(mine->dtype, has, sizeof has);
     return sl_fail(SLUICE_E_FORMAT,
-                   "channel 'cipd:%s': array '%s' is of data type %s, and the channel's is %s: sluice_writer_reformat changes that",
-                   writer->base.name, mine->name, sent, has); /* by the channel's name, as the program's array may have none */
+                   "channel 'cipd:%s': array '%s' is of data type %s, and the channel's is %s: sluice_writer_reformat "
+                   "changes that",
+                   writer->base.name, mine->name, sent,
+                   has); /* by the channel's name, as the program's array may have none */
 }
 
 int sl_cipd_writer_fit_array(struct sl_cipd_writer *writer, const struct sluice_array *array)
@@ -121,12 +126,13 @@ int sl_cipd_writer_fit_array(struct sl_cipd_writer *writer, const struct sluice_
         return 0;
     if (mine->image.pixel_format)
         r = sl_format_add_image(&format, mine->name, (enum sluice_pixel_format)mine->image.pixel_format,
-                                    (uint32_t)array->shape[1], (uint32_t)array->shape[0]);
+                                (uint32_t)array->shape[1], (uint32_t)array->shape[0]);
     else
         r = sl_format_add_tensor(&format, mine->name, array->dtype, array->ndim, array->shape);
     if (r == 0 && (r = sl_format_complete(&format)) == 0)
         r = sl_cipd_reformat(&writer->base, &format);
     if (r == 0 && !same_shape(array, &writer->format.arrays[0]))
-        r = sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' is no frame of this channel", writer->base.name, mine->name);
+        r = sl_fail(SLUICE_E_FORMAT, "channel 'cipd:%s': array '%s' is no frame of this channel", writer->base.name,
+                    mine->name);
     return r;
 }

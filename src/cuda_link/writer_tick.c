@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a writer checks now and then on the service thread: that its segment is still the channel's; and its activation barriers.
+ * What a writer checks now and then on the service thread: that its segment is still the channel's; and its activation
+ * barriers.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +22,8 @@ static void tick(struct sl_watch *watch)
     int r = sl_cipd_write_refresh(&writer->producer);
     if (r == 1) {
         writer->relinked++;
-        sl_log(SLUICE_LOG_INFO, "channel 'cipd:%s': another program took its segment's name away; it was given back", writer->base.name);
+        sl_log(SLUICE_LOG_INFO, "channel 'cipd:%s': another program took its segment's name away; it was given back",
+               writer->base.name);
     } else if (r < 0 && writer->tick_result == 0) {
         snprintf(writer->tick_error, sizeof writer->tick_error, "%s", sl_last_error());
         sl_log(SLUICE_LOG_ERROR, "channel 'cipd:%s': %s", writer->base.name, writer->tick_error);

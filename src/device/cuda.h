@@ -45,8 +45,9 @@ int sl_cuda_stream_synchronize(struct sl_stream *stream);
 int sl_cuda_stream_wait_stream(struct sl_stream *stream, struct sl_stream *other);
 int sl_cuda_stream_wait_event(struct sl_stream *stream, struct sl_event *event);
 
-/* stream_retire.c: an owned stream whose handle has ended, and which captures nothing, is destroyed; once its work is done, if it has
- * some, which synchronize waits for. The first one is called inside sl_cuda_enter. End: with the device. */
+/* stream_retire.c: an owned stream whose handle has ended, and which captures nothing, is destroyed; once its work is
+ * done, if it has some, which synchronize waits for. The first one is called inside sl_cuda_enter. End: with the
+ * device. */
 int sl_cuda_retire_stream(struct sl_device *device, struct sl_cu_stream *stream);
 int sl_cuda_retired_synchronize(struct sl_device *device);
 void sl_cuda_retired_destroy(struct sl_device *device);

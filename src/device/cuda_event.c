@@ -13,7 +13,8 @@ static struct sl_cuda_context *context_of(const struct sl_event *event)
 int sl_cuda_event_create(struct sl_event *event)
 {
     struct sl_cuda_context *context = context_of(event);
-    unsigned flags = (event->timing ? 0u : SL_CU_EVENT_DISABLE_TIMING) | (event->sleep ? SL_CU_EVENT_BLOCKING_SYNC : 0u);
+    unsigned flags =
+        (event->timing ? 0u : SL_CU_EVENT_DISABLE_TIMING) | (event->sleep ? SL_CU_EVENT_BLOCKING_SYNC : 0u);
     struct sl_cu_event *native;
     struct sl_cuda_scope scope;
     int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
@@ -61,8 +62,7 @@ static int moment(struct sl_event *event)
 {
     if (sl_load(&event->capture, acquire) == 0)
         return 0;
-    return sl_fail(SLUICE_E_CAPTURING, "%s: %s", context_of(event)->name,
-                   sl_cuda_code_remedy(SL_CU_CAPTURED_EVENT));
+    return sl_fail(SLUICE_E_CAPTURING, "%s: %s", context_of(event)->name, sl_cuda_code_remedy(SL_CU_CAPTURED_EVENT));
 }
 
 int sl_cuda_event_query(struct sl_event *event)

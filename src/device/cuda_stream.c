@@ -20,8 +20,8 @@ int sl_cuda_stream_create(struct sl_stream *stream)
     int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
     if (r != 0)
         return r;
-    r = sl_cu(context, StreamCreateWithPriority, &native,
-              stream->blocking ? 0u : (unsigned)SL_CU_STREAM_NON_BLOCKING, (int)stream->priority);
+    r = sl_cu(context, StreamCreateWithPriority, &native, stream->blocking ? 0u : (unsigned)SL_CU_STREAM_NON_BLOCKING,
+              (int)stream->priority);
     if (r == 0) {
         int obeyed = stream->priority; /* the driver supports a few priorities, and clamps to the nearest */
         r = sl_cu(context, StreamGetPriority, native, &obeyed);
@@ -45,11 +45,10 @@ static int look_at(struct sl_stream *stream, struct sl_cu_stream *native)
 
     int r = sl_cu(context, StreamGetCtx, native, &owner);
     if (r == 0 && owner != context->handle)
-        r = sl_fail(
-            SLUICE_E_WRONG_DEVICE,
-            "stream %p is not of device \"%s\": it was made on another GPU, or in a context "
-            "other than the primary one, which all libraries share",
-            (void *)native, context->name);
+        r = sl_fail(SLUICE_E_WRONG_DEVICE,
+                    "stream %p is not of device \"%s\": it was made on another GPU, or in a context "
+                    "other than the primary one, which all libraries share",
+                    (void *)native, context->name);
     if (r == 0)
         r = sl_cuda_capture(context, native, &state, NULL);
     if (r == 0 && state == SL_CUDA_CAPTURE_NONE)
@@ -70,11 +69,12 @@ int sl_cuda_stream_wrap(struct sl_stream *stream, uintptr_t native)
     stream->native = native;
     stream->blocking = true;
     if (native <= (uintptr_t)SL_CU_PER_THREAD)
-        return 0; /* one of the special handles: in our context it is ours */
+        return 0;                              /* one of the special handles: in our context it is ours */
     if (!sl_os_readable((const void *)native)) /* the driver would look there, and crash */
-        return sl_fail(SLUICE_E_INVALID,
-                       "there is no stream at %p: pass a CUstream (in PyTorch: stream.cuda_stream) that has not been destroyed",
-                       (void *)native);
+        return sl_fail(
+            SLUICE_E_INVALID,
+            "there is no stream at %p: pass a CUstream (in PyTorch: stream.cuda_stream) that has not been destroyed",
+            (void *)native);
     int r = sl_cuda_enter(context_of(stream), SL_CUDA_PLAIN, &scope);
     if (r != 0)
         return r;
@@ -104,8 +104,7 @@ static void destroy_own(struct sl_stream *stream)
     if (r == 0 && state == SL_CUDA_CAPTURE_NONE)
         r = sl_cuda_retire_stream(stream->object.device, sl_cuda_stream_of(stream));
     else if (r == 0)
-        sl_log(SLUICE_LOG_WARN, "%s: a stream that captures a graph was left behind",
-               context->name);
+        sl_log(SLUICE_LOG_WARN, "%s: a stream that captures a graph was left behind", context->name);
     if (r != 0)
         sl_log(SLUICE_LOG_WARN, "a stream was left behind: %s", sl_last_error());
 }
@@ -157,11 +156,9 @@ int sl_cuda_stream_part(struct sl_stream *stream, uint64_t *capture)
 
     int r = sl_cuda_capture(context, sl_cuda_stream_of(stream), &state, capture);
     if (r == 0 && state == SL_CUDA_CAPTURE_BLOCKED)
-        r = sl_fail(SLUICE_E_CAPTURING, "%s: %s", context->name,
-                    sl_cuda_code_remedy(SL_CU_CAPTURE_IMPLICIT));
+        r = sl_fail(SLUICE_E_CAPTURING, "%s: %s", context->name, sl_cuda_code_remedy(SL_CU_CAPTURE_IMPLICIT));
     else if (r == 0 && state == SL_CUDA_CAPTURE_BROKEN)
-        r = sl_fail(SLUICE_E_CAPTURING, "%s: %s", context->name,
-                    sl_cuda_code_remedy(SL_CU_CAPTURE_INVALIDATED));
+        r = sl_fail(SLUICE_E_CAPTURING, "%s: %s", context->name, sl_cuda_code_remedy(SL_CU_CAPTURE_INVALIDATED));
     return r;
 }
 
@@ -190,8 +187,7 @@ int sl_cuda_stream_query(struct sl_stream *stream)
     r = check_apart(stream);
     if (r == 0) {
         int code = sl_cuda.StreamQuery(sl_cuda_stream_of(stream));
-        r = code == SL_CU_NOT_READY ? SLUICE_NOT_READY
-                                    : sl_cuda_check(context, code, "cuStreamQuery");
+        r = code == SL_CU_NOT_READY ? SLUICE_NOT_READY : sl_cuda_check(context, code, "cuStreamQuery");
     }
     sl_cuda_leave(&scope);
     return r;
@@ -255,7 +251,8 @@ static void unmark(struct sl_stream *other, struct sl_cu_event *event, uint64_t 
     struct sl_cuda_scope scope;
 
     if (part == 0)
-        event = event_of(sl_exchange(&other->spare_event, (uintptr_t)event)); /* NULL unless another thread has put one back */
+        event = event_of(
+            sl_exchange(&other->spare_event, (uintptr_t)event)); /* NULL unless another thread has put one back */
     if (event && sl_cuda_enter(context_of(other), SL_CUDA_RELAXED, &scope) == 0) {
         sl_cuda.EventDestroy(event);
         sl_cuda_leave(&scope);

@@ -105,8 +105,7 @@ int sl_stream_pop_current(struct sluice_stream handle)
     uint64_t top = stack.ids[stack.depth - 1];
     if (top != handle.id)
         return sl_fail(SLUICE_E_INVALID,
-                       "stream 0x%" PRIx64
-                       " is not this thread's current stream, which is 0x%" PRIx64
+                       "stream 0x%" PRIx64 " is not this thread's current stream, which is 0x%" PRIx64
                        "; pop in the reverse order of the pushes",
                        handle.id, top);
     stack.depth--;
@@ -120,8 +119,7 @@ int sl_stream_current(struct sluice_stream *handle)
     if (r != 0)
         return r;
     if (stack.depth == 0)
-        return sl_fail(SLUICE_NOT_READY,
-                       "this thread has no current stream; sluice_stream_push_current sets one");
+        return sl_fail(SLUICE_NOT_READY, "this thread has no current stream; sluice_stream_push_current sets one");
     uint64_t top = stack.ids[stack.depth - 1];
     struct sl_object *object = sl_object_find(top, SL_HANDLE_STREAM);
     if (!object)

@@ -101,8 +101,7 @@ static void finish_device(struct sl_object *object)
     sl_device_count(SL_HANDLE_DEVICE, -1);
 }
 
-int sl_device_open_as(const struct sl_device_ops *ops, const char *name,
-                      struct sluice_device *handle)
+int sl_device_open_as(const struct sl_device_ops *ops, const char *name, struct sluice_device *handle)
 {
     int r = sl_object_forked();
     if (r == 0)
@@ -137,8 +136,7 @@ int sl_device_name(struct sluice_device handle, char *name, size_t size)
         return r;
     size_t length = strlen(device->name) + 1;
     if (size < length)
-        r = sl_fail(SLUICE_E_LIMIT,
-                    "the name needs %zu bytes, there is room for %zu; %d are always enough", length,
+        r = sl_fail(SLUICE_E_LIMIT, "the name needs %zu bytes, there is room for %zu; %d are always enough", length,
                     size, SL_DEVICE_NAME);
     else
         memcpy(name, device->name, length);

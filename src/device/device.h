@@ -44,7 +44,7 @@ struct sl_stream {
     bool blocking;
     void (*release)(void *user); /* of a borrowed stream */
     void *user;
-    unsigned current; /* number of entries on all threads' stacks of current streams; the device's lock */
+    unsigned current;    /* number of entries on all threads' stacks of current streams; the device's lock */
     sl_word spare_event; /* the kind's: an event that no call uses now, for streams that wait for this one; 0: none */
 };
 
@@ -59,15 +59,15 @@ struct sl_event {
 /* A stream's state of graph capture. */
 enum sl_capture {
     SL_CAPTURE_NONE,
-    SL_CAPTURE_ACTIVE, /* it is capturing, or its capture was invalidated */
-    SL_CAPTURE_BLOCKED,   /* another stream's capture prohibits the use of this one */
+    SL_CAPTURE_ACTIVE,  /* it is capturing, or its capture was invalidated */
+    SL_CAPTURE_BLOCKED, /* another stream's capture prohibits the use of this one */
 };
 
 /* Where a stream's work is queued. Two handles may refer to one place. */
 struct sl_stream_queue {
     const void *context; /* set by the kind; NULL: nothing is queued there */
     uintptr_t native;    /* 0: the context's default stream, whatever its handle */
-    uint64_t thread;     /* the thread whose default stream it is (CU_STREAM_PER_THREAD): the calling one; 0: no thread's */
+    uint64_t thread; /* the thread whose default stream it is (CU_STREAM_PER_THREAD): the calling one; 0: no thread's */
     bool blocking;
 };
 
@@ -113,7 +113,8 @@ struct sl_device_ops {
     int (*event_record)(struct sl_event *event, struct sl_stream *stream);
     int (*event_query)(struct sl_event *event); /* 0 or SLUICE_NOT_READY */
     int (*event_synchronize)(struct sl_event *event);
-    int (*event_elapsed)(struct sl_event *start, struct sl_event *stop, double *milliseconds); /* 0 or SLUICE_NOT_READY */
+    int (*event_elapsed)(struct sl_event *start, struct sl_event *stop,
+                         double *milliseconds); /* 0 or SLUICE_NOT_READY */
 };
 
 extern const struct sl_device_ops sl_device_host;
@@ -136,27 +137,28 @@ static inline int sl_stream_check(struct sluice_stream stream, const struct sl_d
     return stream.id == SLUICE_ON_CPU.id ? 0 : sl_stream_check_handle(stream, kind);
 }
 
-/* After such a check, or a call with a stream, with its `result`, which this returns: if the stream is another device's, the
- * message names the channel, too. */
+/* After such a check, or a call with a stream, with its `result`, which this returns: if the stream is another
+ * device's, the message names the channel, too. */
 int sl_stream_refused(const char *channel, int result);
 
 /* The stream behind a handle, kept alive until sl_object_drop(&stream->object). */
 int sl_stream_hold(struct sluice_stream handle, struct sl_stream **stream);
 
-/* Does this handle refer to a stream that has not ended? Takes no reference, so the stream may end at any time. Does not check
- * for a fork: for callers that hold a reference to something else, which proves that this is no forked child. */
+/* Does this handle refer to a stream that has not ended? Takes no reference, so the stream may end at any time. Does
+ * not check for a fork: for callers that hold a reference to something else, which proves that this is no forked child.
+ */
 bool sl_stream_is_alive(struct sluice_stream handle);
 
 /* False, and a place where nothing is queued, if there is no such stream. Sets no error message. */
 bool sl_stream_queue_of(struct sluice_stream stream, struct sl_stream_queue *queue);
 
-/* A number of the native stream on which the calling thread's work with this object is queued: the same number, the same
- * stream. It is the handle, except for each thread's default stream, of which a handle has many. */
+/* A number of the native stream on which the calling thread's work with this object is queued: the same number, the
+ * same stream. It is the handle, except for each thread's default stream, of which a handle has many. */
 uint64_t sl_stream_queue_id(const struct sl_stream *stream);
 
-/* Can work queued on one run after work queued earlier on the other, without a wait that Sluice knows of? True for two blocking
- * streams, as work on the default stream runs after all of one's work and before all of the other's. False for the default
- * streams of two threads: a program with these rarely uses the default stream of all threads. */
+/* Can work queued on one run after work queued earlier on the other, without a wait that Sluice knows of? True for two
+ * blocking streams, as work on the default stream runs after all of one's work and before all of the other's. False for
+ * the default streams of two threads: a program with these rarely uses the default stream of all threads. */
 bool sl_stream_ordered(const struct sl_stream_queue *a, const struct sl_stream_queue *b);
 
 /* Called, if set, before a wait or a record is queued that makes whatever comes after `to` also come after `from`.
@@ -164,8 +166,9 @@ bool sl_stream_ordered(const struct sl_stream_queue *a, const struct sl_stream_q
  * and no lock of this layer is held. */
 extern void (*_Atomic sl_stream_order_hook)(uint64_t from, uint64_t to, bool anew);
 
-/* Something deferred until a stream's capture has ended. `run` is called on any thread, one at a time. It returns false if it
- * must be called again later; once its work is done it must not touch `deferred`, which may be in use again by then. */
+/* Something deferred until a stream's capture has ended. `run` is called on any thread, one at a time. It returns false
+ * if it must be called again later; once its work is done it must not touch `deferred`, which may be in use again by
+ * then. */
 struct sl_deferred {
     struct sl_deferred *next;
     struct sl_stream *stream; /* a reference, dropped when `run` is done */
@@ -187,10 +190,9 @@ void sl_deferred_cancel(struct sl_deferred *deferred);
 /* Calls sl_stream_order_hook, if it is set. */
 void sl_stream_add_order(uint64_t from, uint64_t to, bool anew);
 
-/* To be called when a stream's handle has ended: runs what was deferred for it while its owner still knows the stream. With no
- * lock held; the caller holds a reference to the stream. */
+/* To be called when a stream's handle has ended: runs what was deferred for it while its owner still knows the stream.
+ * With no lock held; the caller holds a reference to the stream. */
 void sl_deferred_end_stream(struct sl_stream *stream);
-
 
 /* Tests what a GPU can do (enum sluice_device_ability); fills in all members but the size. */
 int sl_device_selftest(const char *name, uint32_t can, struct sluice_device_trial *trial);
@@ -202,15 +204,14 @@ int sl_event_hold(struct sluice_event handle, struct sl_event **event);
 int sl_event_recorded(struct sl_event *event);
 
 /* Opens `name` as a device of this kind. */
-int sl_device_open_as(const struct sl_device_ops *ops, const char *name,
-                      struct sluice_device *device);
+int sl_device_open_as(const struct sl_device_ops *ops, const char *name, struct sluice_device *device);
 
-/* Closes a device without waiting for work: for callers that know that their own work is done. Ignores a handle of 0. */
+/* Closes a device without waiting for work: for callers that know that their own work is done. Ignores a handle of 0.
+ */
 void sl_device_drop(struct sluice_device device);
 
 /* A new object of a device, without a handle yet. Keeps the device alive. */
-int sl_device_object(struct sluice_device handle, enum sl_handle_kind kind, size_t size,
-                     void **object);
+int sl_device_object(struct sluice_device handle, enum sl_handle_kind kind, size_t size, void **object);
 
 /* Gives the object a handle and lists it; on failure the object is dropped. `only` is a member of the
  * device, for an object of which it has one: if it already has the handle of another one, *id is that handle

@@ -32,8 +32,7 @@ int sl_device_hold(struct sluice_device handle, struct sl_device **device)
     return r;
 }
 
-int sl_device_object(struct sluice_device handle, enum sl_handle_kind kind, size_t size,
-                     void **result)
+int sl_device_object(struct sluice_device handle, enum sl_handle_kind kind, size_t size, void **result)
 {
     struct sl_device *device;
     int r = sl_device_hold(handle, &device);

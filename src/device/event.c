@@ -31,9 +31,11 @@ int sl_event_recorded(struct sl_event *event)
 {
     if (atomic_load_explicit(&event->recorded, memory_order_acquire))
         return 0;
-    return sl_fail(SLUICE_E_NOT_RECORDED,
-                   "event 0x%" PRIx64 " was never recorded; record it on a stream first (sluice_event_record; in Python, event.record(stream))",
-                   name_of(event));
+    return sl_fail(
+        SLUICE_E_NOT_RECORDED,
+        "event 0x%" PRIx64
+        " was never recorded; record it on a stream first (sluice_event_record; in Python, event.record(stream))",
+        name_of(event));
 }
 
 static void finish_event(struct sl_object *object)
@@ -168,8 +170,7 @@ static int read_elapsed(struct sl_event *start, struct sl_event *stop, double *m
     return r;
 }
 
-int sl_event_elapsed(struct sluice_event start_handle, struct sluice_event stop_handle,
-                         double *milliseconds)
+int sl_event_elapsed(struct sluice_event start_handle, struct sluice_event stop_handle, double *milliseconds)
 {
     struct sl_event *start, *stop;
 

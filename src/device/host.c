@@ -104,8 +104,7 @@ static int host_event_create(struct sl_event *event)
     if (event->timing) {
         event_time = malloc(sizeof *event_time);
         if (!event_time)
-            return sl_fail(SLUICE_E_NO_MEMORY, "no memory for the time of an event (%zu bytes)",
-                           sizeof *event_time);
+            return sl_fail(SLUICE_E_NO_MEMORY, "no memory for the time of an event (%zu bytes)", sizeof *event_time);
         atomic_init(&event_time->at, 0);
     }
     event->native = (uintptr_t)event_time;

@@ -25,12 +25,8 @@ static _Atomic uint64_t ends[ENDS];
 #define END_NAME  (UINT64_MAX >> (64 - END_SHIFT))
 
 static const char *const kind_names[SL_HANDLE_EVENT + 1] = {
-    [SL_HANDLE_WRITER] = "writer",
-    [SL_HANDLE_READER] = "reader",
-    [SL_HANDLE_WATCH] = "watch",
-    [SL_HANDLE_DEVICE] = "device",
-    [SL_HANDLE_STREAM] = "stream",
-    [SL_HANDLE_EVENT] = "event",
+    [SL_HANDLE_WRITER] = "writer", [SL_HANDLE_READER] = "reader", [SL_HANDLE_WATCH] = "watch",
+    [SL_HANDLE_DEVICE] = "device", [SL_HANDLE_STREAM] = "stream", [SL_HANDLE_EVENT] = "event",
 };
 
 static _Atomic uint64_t *end_of(uint64_t id)
@@ -79,8 +75,7 @@ int sl_object_name(struct sl_object *object, uint64_t *id)
 {
     uint64_t name = sl_handle_new(object->kind, object);
     if (name == 0)
-        return sl_fail(SLUICE_E_NO_MEMORY, "no memory for the handle of a %s",
-                       kind_names[object->kind]);
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory for the handle of a %s", kind_names[object->kind]);
     /* Release: a thread that reads the id sees the fields filled in. */
     atomic_store_explicit(&object->id, name, memory_order_release);
     *id = name;
@@ -114,20 +109,18 @@ int sl_object_ended(uint64_t id, enum sl_handle_kind kind)
     if (how == SL_END_DESTROYED)
         return sl_fail(SLUICE_E_CLOSED, "%s 0x%" PRIx64 " was destroyed; create another", name, id);
     if (how == SL_END_RESET || how == SL_END_CLOSED)
-        return sl_fail(SLUICE_E_STALE,
-                       "%s 0x%" PRIx64 " has ended: its device was %s; create another", name, id,
+        return sl_fail(SLUICE_E_STALE, "%s 0x%" PRIx64 " has ended: its device was %s; create another", name, id,
                        how == SL_END_RESET ? "reset" : "closed");
-    return sl_fail(SLUICE_E_STALE, "%s 0x%" PRIx64 " has ended: its device was reset or closed, by now at least", name, id);
+    return sl_fail(SLUICE_E_STALE, "%s 0x%" PRIx64 " has ended: its device was reset or closed, by now at least", name,
+                   id);
 }
 
 int sl_object_forked(void)
 {
     if (!sl_os_forked())
         return 0;
-    return sl_fail(
-        SLUICE_E_FORKED,
-        "a child made by fork() cannot use what its parent opened or open more; use Sluice "
-        "in the parent, or start the child by exec()");
+    return sl_fail(SLUICE_E_FORKED, "a child made by fork() cannot use what its parent opened or open more; use Sluice "
+                                    "in the parent, or start the child by exec()");
 }
 
 static int not_found(uint64_t id, enum sl_handle_kind kind, int why)
@@ -137,8 +130,7 @@ static int not_found(uint64_t id, enum sl_handle_kind kind, int why)
     if (id == 0)
         return sl_fail(SLUICE_E_INVALID, "zero handle: no %s was given", name);
     if (id == 1 && kind == SL_HANDLE_STREAM)
-        return sl_fail(SLUICE_E_INVALID, "SLUICE_ON_CPU is no %s of a device; this call needs one",
-                       name);
+        return sl_fail(SLUICE_E_INVALID, "SLUICE_ON_CPU is no %s of a device; this call needs one", name);
     if (why == SLUICE_E_STALE)
         return sl_object_ended(id, kind);
     return sl_fail(SLUICE_E_HANDLE, "0x%" PRIx64 " is not the handle of a %s", id, name);
@@ -156,8 +148,8 @@ static struct sl_object *find(uint64_t id, enum sl_handle_kind kind, int *why)
     do {
         if (uses == 0)
             return NULL;
-    } while (!atomic_compare_exchange_weak_explicit(&object->uses, &uses, uses + 1,
-                                                    memory_order_acquire, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&object->uses, &uses, uses + 1, memory_order_acquire,
+                                                    memory_order_relaxed));
     if (atomic_load_explicit(&object->id, memory_order_acquire) != id) {
         /* Between the two steps above the object has ended, and its memory was reused for another. */
         sl_object_drop(object);

@@ -23,7 +23,7 @@ struct sl_object {
     _Atomic uint64_t id;   /* its handle; 0 before it has one */
     _Atomic uint32_t uses; /* references: its handle's and those of threads that use it; 0: in the pool */
     enum sl_handle_kind kind;
-    size_t size;           /* of the whole object */
+    size_t size;                              /* of the whole object */
     void (*finish)(struct sl_object *object); /* destroys the native object; NULL while there is none */
     struct sl_device *device;                 /* a reference; NULL for objects that belong to no device */
     bool listed;                              /* guarded by the device's lock, as are the links */

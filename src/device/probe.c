@@ -37,8 +37,7 @@ static int find(uint32_t index, int *device)
     if (r != 0)
         return r;
     if (count <= 0 || index >= (uint32_t)count)
-        return sl_fail(SLUICE_E_UNSUPPORTED,
-                       "device \"cuda:%u\": there is no such GPU; this process sees %d", index,
+        return sl_fail(SLUICE_E_UNSUPPORTED, "device \"cuda:%u\": there is no such GPU; this process sees %d", index,
                        count);
     return sl_cu(NULL, DeviceGet, device, (int)index);
 }
@@ -159,8 +158,7 @@ int sl_gpu_probe(uint32_t index, struct sluice_device_report *report)
     int device, mode = SL_CU_CAPTURE_MODE_RELAXED;
 
     if (report->size < sizeof mine || report->size > LARGEST_STRUCT)
-        return sl_fail(SLUICE_E_INVALID,
-                       "sluice_device_report.size is %u; set it to sizeof of the struct",
+        return sl_fail(SLUICE_E_INVALID, "sluice_device_report.size is %u; set it to sizeof of the struct",
                        report->size);
     int r = find(index, &device);
     if (r == 0)
@@ -181,9 +179,7 @@ int sl_gpu_selftest(uint32_t index, struct sluice_device_trial *trial)
     int device;
 
     if (trial->size < sizeof mine || trial->size > LARGEST_STRUCT)
-        return sl_fail(SLUICE_E_INVALID,
-                       "sluice_device_trial.size is %u; set it to sizeof of the struct",
-                       trial->size);
+        return sl_fail(SLUICE_E_INVALID, "sluice_device_trial.size is %u; set it to sizeof of the struct", trial->size);
     int r = find(index, &device);
     if (r != 0)
         return r;

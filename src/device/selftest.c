@@ -12,8 +12,8 @@
 #include "util/checked.h"
 #include "util/result.h"
 
-#define FRAME_BYTES    ((uint64_t)8 << 20)
-#define ROUNDS   51
+#define FRAME_BYTES  ((uint64_t)8 << 20)
+#define ROUNDS       51
 #define WAIT_TIMEOUT (5 * SLUICE_S) /* other work on the GPU may delay the trial */
 
 struct test {
@@ -34,16 +34,15 @@ static int wait_stream(struct test *test, const char *what)
         if (sl_os_now() - began < WAIT_TIMEOUT)
             continue;
         test->stuck = true;
-        return sl_fail(SLUICE_E_DRIVER, "%s: %s within %lld s; is the GPU taken up by another program?", test->context->name, what,
-                       (long long)(WAIT_TIMEOUT / SLUICE_S));
+        return sl_fail(SLUICE_E_DRIVER, "%s: %s within %lld s; is the GPU taken up by another program?",
+                       test->context->name, what, (long long)(WAIT_TIMEOUT / SLUICE_S));
     }
     return sl_cuda_check(test->context, code, "cuStreamQuery");
 }
 
 /* ---- memory ---- */
 
-static int check_frame(struct test *test, const unsigned char *frame, size_t size,
-                       unsigned char value)
+static int check_frame(struct test *test, const unsigned char *frame, size_t size, unsigned char value)
 {
     size_t wrong = 0;
 
@@ -81,8 +80,7 @@ static int copy_frame(struct test *test, uint64_t writable, uint64_t read_only, 
 }
 
 /* Imports memory from a descriptor, and maps it read-only as a reader does. */
-static int import_frame(struct test *test, uint64_t writable, int fd, size_t size,
-                      int64_t began)
+static int import_frame(struct test *test, uint64_t writable, int fd, size_t size, int64_t began)
 {
     uint64_t taken, read_only;
 
@@ -108,8 +106,7 @@ static int test_memory(struct test *test)
 
     int r = sl_cuda_memory_unit(test->context, &unit);
     if (r == 0 && !sl_checked_align(size, unit, &size))
-        r = sl_fail(SLUICE_E_DRIVER, "%s: memory comes in units of %zu bytes",
-                    test->context->name, unit);
+        r = sl_fail(SLUICE_E_DRIVER, "%s: memory comes in units of %zu bytes", test->context->name, unit);
     int64_t began = sl_os_now();
     if (r == 0)
         r = sl_cuda_memory_make(test->context, "a trial", (size_t)size, &handle, &fd);
@@ -142,8 +139,7 @@ static int64_t median(int64_t times[ROUNDS])
 }
 
 /* The GPU writes a word, and the CPU polls it. */
-static int write_word(struct test *test, sl_word *word, uint64_t address, uint64_t value,
-                      int64_t *time)
+static int write_word(struct test *test, sl_word *word, uint64_t address, uint64_t value, int64_t *time)
 {
     int64_t began = sl_os_now();
     int r = sl_cu(test->context, StreamWriteValue64, test->stream, address, value, 0);
@@ -162,11 +158,9 @@ static int write_word(struct test *test, sl_word *word, uint64_t address, uint64
 }
 
 /* The CPU writes a word that a stream of the GPU waits for. */
-static int wait_word(struct test *test, sl_word *word, uint64_t address, uint64_t value,
-                     int64_t *time)
+static int wait_word(struct test *test, sl_word *word, uint64_t address, uint64_t value, int64_t *time)
 {
-    int r =
-        sl_cu(test->context, StreamWaitValue64, test->stream, address, value, SL_CU_WAIT_GEQ);
+    int r = sl_cu(test->context, StreamWaitValue64, test->stream, address, value, SL_CU_WAIT_GEQ);
     if (r != 0)
         return r;
     int64_t began = sl_os_now();
@@ -176,12 +170,11 @@ static int wait_word(struct test *test, sl_word *word, uint64_t address, uint64_
     return r;
 }
 
-typedef int one_round(struct test *test, sl_word *word, uint64_t address, uint64_t value,
-                      int64_t *time);
+typedef int one_round(struct test *test, sl_word *word, uint64_t address, uint64_t value, int64_t *time);
 
 /* Repeated rounds on a word that the GPU accesses at `registered` and the CPU at `word`. */
-static int measure_rounds(struct test *test, one_round *round, sl_word *word, void *registered,
-                    bool writable, int64_t *p50)
+static int measure_rounds(struct test *test, one_round *round, sl_word *word, void *registered, bool writable,
+                          int64_t *p50)
 {
     int64_t times[ROUNDS];
     uint64_t address;
@@ -216,8 +209,8 @@ static int test_words_in(struct test *test, int fd)
         r = sl_os_map(fd, 2 * page, false, &read_only);
         if (r == 0) {
             /* A page of its own, registered once, as in a reader's process. */
-            r = measure_rounds(test, wait_word, (sl_word *)((char *)writable + page),
-                         (char *)read_only + page, false, &test->trial->wait_ns);
+            r = measure_rounds(test, wait_word, (sl_word *)((char *)writable + page), (char *)read_only + page, false,
+                               &test->trial->wait_ns);
             if (!test->stuck)
                 sl_os_unmap(read_only, 2 * page);
         }
@@ -271,8 +264,7 @@ static int test_all(struct test *test)
 
 static int test_on_stream(struct test *test)
 {
-    int r = sl_cu(test->context, StreamCreateWithPriority, &test->stream,
-                  SL_CU_STREAM_NON_BLOCKING, 0);
+    int r = sl_cu(test->context, StreamCreateWithPriority, &test->stream, SL_CU_STREAM_NON_BLOCKING, 0);
     if (r != 0)
         return r;
     r = test_all(test);

@@ -83,9 +83,8 @@ int sl_stream_check_handle(struct sluice_stream handle, const struct sl_device_o
     if (handle.id == SLUICE_ON_CPU.id)
         return 0;
     if (handle.id == 0)
-        return sl_fail(SLUICE_E_INVALID,
-                       "no stream given: pass SLUICE_ON_CPU if the CPU did the work, or the stream "
-                       "that does it");
+        return sl_fail(SLUICE_E_INVALID, "no stream given: pass SLUICE_ON_CPU if the CPU did the work, or the stream "
+                                         "that does it");
     struct sl_stream *stream;
     int r = sl_stream_hold(handle, &stream);
     if (r != 0)
@@ -116,8 +115,7 @@ int sl_stream_not_capturing(struct sl_stream *stream, const char *what)
                        "stream 0x%" PRIx64 " is shut, because a blocking stream of \"%s\" is "
                        "capturing a graph: %s until the capture ends",
                        name_of(stream), stream->object.device->name, what);
-    return sl_fail(SLUICE_E_CAPTURING,
-                   "stream 0x%" PRIx64 " is capturing a graph: %s until the capture ends",
+    return sl_fail(SLUICE_E_CAPTURING, "stream 0x%" PRIx64 " is capturing a graph: %s until the capture ends",
                    name_of(stream), what);
 }
 
@@ -133,8 +131,7 @@ static void finish_stream(struct sl_object *object)
         stream->release(stream->user);
 }
 
-static int new_stream(struct sluice_device device, enum sluice_stream_kind kind,
-                      struct sl_stream **stream)
+static int new_stream(struct sluice_device device, enum sluice_stream_kind kind, struct sl_stream **stream)
 {
     void *object;
     int r = sl_device_object(device, SL_HANDLE_STREAM, sizeof **stream, &object);
@@ -167,23 +164,18 @@ static int read_params(const struct sluice_stream_params *params, struct sluice_
     if (!params)
         return 0;
     if (params->size < sizeof params->size || params->size > LARGEST_STRUCT)
-        return sl_fail(SLUICE_E_INVALID,
-                       "sluice_stream_params.size is %" PRIu32 "; set it to sizeof of the struct",
+        return sl_fail(SLUICE_E_INVALID, "sluice_stream_params.size is %" PRIu32 "; set it to sizeof of the struct",
                        params->size);
     memcpy(mine, params, params->size < sizeof *mine ? params->size : sizeof *mine);
     if (mine->blocking > 1)
-        return sl_fail(SLUICE_E_INVALID,
-                       "sluice_stream_params.blocking is %" PRIu32 "; it is 0 or 1",
-                       mine->blocking);
+        return sl_fail(SLUICE_E_INVALID, "sluice_stream_params.blocking is %" PRIu32 "; it is 0 or 1", mine->blocking);
     if (mine->reserved != 0)
-        return sl_fail(SLUICE_E_INVALID,
-                       "sluice_stream_params.reserved is %" PRIu32 "; it must be 0",
-                       mine->reserved);
+        return sl_fail(SLUICE_E_INVALID, "sluice_stream_params.reserved is %" PRIu32 "; it must be 0", mine->reserved);
     return 0;
 }
 
 int sl_stream_create(struct sluice_device device, const struct sluice_stream_params *params,
-                         struct sluice_stream *handle)
+                     struct sluice_stream *handle)
 {
     struct sluice_stream_params mine;
     struct sl_stream *stream;
@@ -198,8 +190,8 @@ int sl_stream_create(struct sluice_device device, const struct sluice_stream_par
     return adopt(stream, ops_of(stream)->stream_create(stream), handle);
 }
 
-int sl_stream_wrap(struct sluice_device device, uintptr_t native, void (*release)(void *user),
-                       void *user, struct sluice_stream *handle)
+int sl_stream_wrap(struct sluice_device device, uintptr_t native, void (*release)(void *user), void *user,
+                   struct sluice_stream *handle)
 {
     struct sl_stream *stream;
 
@@ -241,8 +233,7 @@ int sl_stream_info(struct sluice_stream handle, struct sluice_stream_info *info)
     struct sl_stream *stream;
 
     if (info->size < sizeof info->size || info->size > LARGEST_STRUCT)
-        return sl_fail(SLUICE_E_INVALID,
-                       "sluice_stream_info.size is %" PRIu32 "; set it to sizeof of the struct",
+        return sl_fail(SLUICE_E_INVALID, "sluice_stream_info.size is %" PRIu32 "; set it to sizeof of the struct",
                        info->size);
     int r = sl_stream_hold(handle, &stream);
     if (r != 0)
@@ -298,8 +289,7 @@ static int end_stream(struct sl_stream *stream, uint64_t id)
 {
     if (stream->object.listed && stream->current > 0)
         return sl_fail(SLUICE_E_BUSY,
-                       "stream 0x%" PRIx64
-                       " is a current stream (%u times, on this thread or another); "
+                       "stream 0x%" PRIx64 " is a current stream (%u times, on this thread or another); "
                        "pop it there first",
                        id, stream->current);
     if (!sl_device_disown(&stream->object, SL_END_DESTROYED))
@@ -316,8 +306,7 @@ int sl_stream_destroy(struct sluice_stream *handle)
     if (r != 0)
         return r;
     if (stream->kind == SLUICE_STREAM_DEFAULT)
-        r = sl_fail(SLUICE_E_INVALID,
-                    "a device's default stream cannot be destroyed; it ends with the device");
+        r = sl_fail(SLUICE_E_INVALID, "a device's default stream cannot be destroyed; it ends with the device");
     else if (stream->kind == SLUICE_STREAM_OWNED)
         r = sl_stream_not_capturing(stream, "it cannot be destroyed");
     if (r == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams whose handles have ended while they still had work. The driver would run that work to its end, but nobody could wait for
- * it; so they are kept, and destroyed when it is done.
+ * Streams whose handles have ended while they still had work. The driver would run that work to its end, but nobody
+ * could wait for it; so they are kept, and destroyed when it is done.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,8 @@ struct sl_retired_stream {
     unsigned waiters; /* in synchronize: it must not be destroyed */
 };
 
-/* Takes those off the list that have no work any more; also after a failure of the driver, which lost it. Under the device's lock. */
+/* Takes those off the list that have no work any more; also after a failure of the driver, which lost it. Under the
+ * device's lock. */
 static struct sl_retired_stream *remove_idle(struct sl_device *device)
 {
     struct sl_retired_stream *idle = NULL, **at = &device->retired;
@@ -61,7 +62,8 @@ int sl_cuda_retire_stream(struct sl_device *device, struct sl_cu_stream *stream)
     return retired ? 0 : sl_cu(device->state, StreamDestroy, stream);
 }
 
-/* The first one that nobody has waited for in this call: the list is newest first, and what is added meanwhile is not waited for. */
+/* The first one that nobody has waited for in this call: the list is newest first, and what is added meanwhile is not
+ * waited for. */
 static struct sl_retired_stream *next_retired(struct sl_device *device, struct sl_retired_stream *before)
 {
     sl_mutex_lock(&device->lock);

@@ -16,8 +16,7 @@ static int same_kind(struct sl_stream *stream, struct sl_object *other, const ch
 {
     if (other->device->ops == ops_of(stream))
         return 0;
-    return sl_fail(SLUICE_E_WRONG_DEVICE,
-                   "a stream of \"%s\" cannot wait for %s of \"%s\"; synchronize it on the CPU",
+    return sl_fail(SLUICE_E_WRONG_DEVICE, "a stream of \"%s\" cannot wait for %s of \"%s\"; synchronize it on the CPU",
                    stream->object.device->name, what, other->device->name);
 }
 

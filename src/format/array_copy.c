@@ -26,8 +26,8 @@ static int find_span(int result, const struct sluice_array *array, uint64_t *bel
         uint64_t *side = array->strides[d] < 0 ? below : above;
         if (array->strides[d] < 0)
             stride = 0 - stride;
-        if (!sl_checked_mul((uint64_t)array->shape[d] - 1, stride, &reach) ||
-            !sl_checked_add(*side, reach, side) || *side > SL_SLOT_MAX) {
+        if (!sl_checked_mul((uint64_t)array->shape[d] - 1, stride, &reach) || !sl_checked_add(*side, reach, side) ||
+            *side > SL_SLOT_MAX) {
             return sl_fail(result,
                            "array '%.31s': dimension %d (extent %" PRId64 ", stride %" PRId64
                            ") reaches further than memory does",
@@ -37,9 +37,8 @@ static int find_span(int result, const struct sluice_array *array, uint64_t *bel
     return SLUICE_OK;
 }
 
-int sl_array_wrap(struct sluice_array *array, const char *name, void *data,
-                      struct sluice_dtype dtype, int ndim, const int64_t *shape,
-                      const int64_t *strides)
+int sl_array_wrap(struct sluice_array *array, const char *name, void *data, struct sluice_dtype dtype, int ndim,
+                  const int64_t *shape, const int64_t *strides)
 {
     struct sluice_array made = { .data = data, .dtype = dtype, .ndim = ndim };
     if (!array || (ndim > 0 && !shape))
@@ -50,8 +49,7 @@ int sl_array_wrap(struct sluice_array *array, const char *name, void *data,
     if (name)
         memcpy(made.name, name, strlen(name) + 1);
     if (!sl_dtype_valid(dtype)) {
-        return sl_fail(SLUICE_E_FORMAT,
-                       "array '%s': no data type has code %u with %u bits and %u lanes", made.name,
+        return sl_fail(SLUICE_E_FORMAT, "array '%s': no data type has code %u with %u bits and %u lanes", made.name,
                        dtype.code, dtype.bits, dtype.lanes);
     }
     r = sl_shape_check(SLUICE_E_FORMAT, made.name, ndim, shape);
@@ -67,10 +65,8 @@ int sl_array_wrap(struct sluice_array *array, const char *name, void *data,
         if (r != SLUICE_OK)
             return r;
         made.nbytes = below + above;
-    } else if (!sl_strides_tight(sl_dtype_size(dtype), ndim, made.shape, made.strides,
-                                 &made.nbytes)) {
-        return sl_fail(SLUICE_E_FORMAT, "array '%s': its shape takes more than 2^46 bytes",
-                       made.name);
+    } else if (!sl_strides_tight(sl_dtype_size(dtype), ndim, made.shape, made.strides, &made.nbytes)) {
+        return sl_fail(SLUICE_E_FORMAT, "array '%s': its shape takes more than 2^46 bytes", made.name);
     }
     *array = made;
     return SLUICE_OK;
@@ -84,8 +80,7 @@ static int64_t distance(int64_t stride)
 
 /* The order of the dimensions does not matter to a copy: the smallest steps in `to` become innermost, and
  * dimensions that are contiguous on both sides are merged. */
-static void plan_tensor(const struct sluice_array *to, const struct sluice_array *from,
-                        struct sl_copy_part *part)
+static void plan_tensor(const struct sluice_array *to, const struct sluice_array *from, struct sl_copy_part *part)
 {
     struct sl_copy_step sorted[SLUICE_MAX_DIMS];
     int count = 0;
@@ -135,28 +130,24 @@ static int check_apart(const struct sluice_array *to, const struct span *into, c
     *done = same_layout && to->data == from->data;
     if (*done || to_first >= from_first + outof->bytes || from_first >= to_first + into->bytes)
         return SLUICE_OK;
-    return sl_fail(SLUICE_E_INVALID,
-                   "arrays '%.31s' and '%.31s' share memory: a copy needs two places", to->name,
+    return sl_fail(SLUICE_E_INVALID, "arrays '%.31s' and '%.31s' share memory: a copy needs two places", to->name,
                    from->name);
 }
 
 static int not_enough(const struct sluice_array *array, uint64_t span)
 {
-    return sl_fail(SLUICE_E_INVALID,
-                   "array '%.31s': its shape takes %" PRIu64 " bytes, nbytes says %" PRIu64,
+    return sl_fail(SLUICE_E_INVALID, "array '%.31s': its shape takes %" PRIu64 " bytes, nbytes says %" PRIu64,
                    array->name, span, array->nbytes);
 }
 
 static int check_data(const struct sluice_array *array, const char *role)
 {
     if (!array->data)
-        return sl_fail(SLUICE_E_INVALID, "array '%.31s', to copy %s, has no data: it is NULL",
-                       array->name, role);
+        return sl_fail(SLUICE_E_INVALID, "array '%.31s', to copy %s, has no data: it is NULL", array->name, role);
     return SLUICE_OK;
 }
 
-static int check_tensor(const struct sluice_array *to, const struct sluice_array *from,
-                        struct sl_copy *copy)
+static int check_tensor(const struct sluice_array *to, const struct sluice_array *from, struct sl_copy *copy)
 {
     struct span into, outof;
     uint64_t above;
@@ -173,8 +164,7 @@ static int check_tensor(const struct sluice_array *to, const struct sluice_array
     r = check_data(to, "into");
     if (r == SLUICE_OK)
         r = check_data(from, "from");
-    bool same = memcmp(to->strides, from->strides, sizeof to->strides[0] * (size_t)to->ndim) == 0,
-         done = false;
+    bool same = memcmp(to->strides, from->strides, sizeof to->strides[0] * (size_t)to->ndim) == 0, done = false;
     if (r == SLUICE_OK)
         r = check_apart(to, &into, from, &outof, same, &done);
     if (r != SLUICE_OK || done)
@@ -201,16 +191,13 @@ static int check_same_image(const struct sluice_array *to, const struct sluice_a
 {
     const struct sluice_image *a = &to->image, *b = &from->image;
     if (a->pixel_format != b->pixel_format || a->width != b->width || a->height != b->height) {
-        return sl_fail(SLUICE_E_FORMAT,
-                       "array '%.31s' is a %s image of %u x %u, '%.31s' one in %s of %u x %u",
-                       to->name, sl_pixel_format_name(a->pixel_format), a->width, a->height,
-                       from->name, sl_pixel_format_name(b->pixel_format), b->width, b->height);
+        return sl_fail(SLUICE_E_FORMAT, "array '%.31s' is a %s image of %u x %u, '%.31s' one in %s of %u x %u",
+                       to->name, sl_pixel_format_name(a->pixel_format), a->width, a->height, from->name,
+                       sl_pixel_format_name(b->pixel_format), b->width, b->height);
     }
     if (a->row_order != b->row_order) {
-        return sl_fail(
-            SLUICE_E_FORMAT,
-            "array '%.31s' has its rows %s, '%.31s' the other way round: a copy keeps them",
-            to->name, a->row_order == SLUICE_TOP_DOWN ? "top-down" : "bottom-up", from->name);
+        return sl_fail(SLUICE_E_FORMAT, "array '%.31s' has its rows %s, '%.31s' the other way round: a copy keeps them",
+                       to->name, a->row_order == SLUICE_TOP_DOWN ? "top-down" : "bottom-up", from->name);
     }
     return SLUICE_OK;
 }
@@ -226,12 +213,10 @@ static void plan_plane(const struct sluice_array *to, const struct sluice_array 
     part->from = (const char *)from->data + b->planes[i].offset;
     part->run = (uint64_t)(a->width >> plane->log2_w) * plane->bytes;
     part->depth = 0;
-    sl_part_repeat(part, a->height >> plane->log2_h, (int64_t)a->planes[i].pitch,
-                   (int64_t)b->planes[i].pitch);
+    sl_part_repeat(part, a->height >> plane->log2_h, (int64_t)a->planes[i].pitch, (int64_t)b->planes[i].pitch);
 }
 
-static int check_images(const struct sluice_array *to, const struct sluice_array *from,
-                        struct sl_copy *copy)
+static int check_images(const struct sluice_array *to, const struct sluice_array *from, struct sl_copy *copy)
 {
     const struct sluice_image *a = &to->image, *b = &from->image;
     struct span into = { 0 }, outof = { 0 };
@@ -260,26 +245,22 @@ static int check_same_shape(const struct sluice_array *to, const struct sluice_a
         r = sl_shape_check(SLUICE_E_FORMAT, from->name, from->ndim, from->shape);
     if (r != SLUICE_OK)
         return r;
-    if (sl_dtype_valid(to->dtype) && sl_dtype_equal(to->dtype, from->dtype) &&
-        to->ndim == from->ndim &&
+    if (sl_dtype_valid(to->dtype) && sl_dtype_equal(to->dtype, from->dtype) && to->ndim == from->ndim &&
         memcmp(to->shape, from->shape, sizeof to->shape[0] * (size_t)to->ndim) == 0)
         return SLUICE_OK;
     sl_array_describe(to->dtype, to->ndim, to->shape, a, sizeof a);
     sl_array_describe(from->dtype, from->ndim, from->shape, b, sizeof b);
-    return sl_fail(SLUICE_E_FORMAT,
-                   "array '%.31s' is %s, '%.31s' is %s: only the same can be copied", to->name, a,
+    return sl_fail(SLUICE_E_FORMAT, "array '%.31s' is %s, '%.31s' is %s: only the same can be copied", to->name, a,
                    from->name, b);
 }
 
-int sl_array_plan(const struct sluice_array *to, const struct sluice_array *from,
-                  struct sl_copy *copy)
+int sl_array_plan(const struct sluice_array *to, const struct sluice_array *from, struct sl_copy *copy)
 {
     copy->count = 0;
     if (!to || !from)
         return sl_fail(SLUICE_E_INVALID, "the array to copy %s is NULL", to ? "from" : "into");
     if (to->read_only)
-        return sl_fail(SLUICE_E_INVALID,
-                       "array '%.31s' is read-only, nothing can be copied into it", to->name);
+        return sl_fail(SLUICE_E_INVALID, "array '%.31s' is read-only, nothing can be copied into it", to->name);
     if (to->image.pixel_format && from->image.pixel_format)
         return check_images(to, from, copy);
     int r = check_same_shape(to, from);

@@ -10,8 +10,7 @@
 #include "format/format.h"
 #include "util/result.h"
 
-static int too_large(const struct sluice_array *capacity, int ndim, const int64_t *shape,
-                     uint64_t nbytes)
+static int too_large(const struct sluice_array *capacity, int ndim, const int64_t *shape, uint64_t nbytes)
 {
     char wanted[SL_DESCRIPTION], have[SL_DESCRIPTION], bytes[32] = "more than 2^46";
     sl_array_describe(capacity->dtype, ndim, shape, wanted, sizeof wanted);
@@ -24,19 +23,15 @@ static int too_large(const struct sluice_array *capacity, int ndim, const int64_
                    capacity->name, wanted, bytes, have, capacity->nbytes);
 }
 
-int sl_format_reshape(const struct sluice_array *capacity, int ndim, const int64_t *shape,
-                      struct sluice_array *out)
+int sl_format_reshape(const struct sluice_array *capacity, int ndim, const int64_t *shape, struct sluice_array *out)
 {
     if (capacity->image.pixel_format) {
-        return sl_fail(SLUICE_E_FORMAT,
-                       "array '%.31s' is an image: give it another size with sluice_frame_resize",
+        return sl_fail(SLUICE_E_FORMAT, "array '%.31s' is an image: give it another size with sluice_frame_resize",
                        capacity->name);
     }
     if (ndim != capacity->ndim) {
-        return sl_fail(
-            SLUICE_E_FORMAT,
-            "array '%.31s' has %d dimensions, not %d: sluice_writer_reformat changes that",
-            capacity->name, capacity->ndim, ndim);
+        return sl_fail(SLUICE_E_FORMAT, "array '%.31s' has %d dimensions, not %d: sluice_writer_reformat changes that",
+                       capacity->name, capacity->ndim, ndim);
     }
     if (ndim && !shape)
         return sl_fail(SLUICE_E_INVALID, "array '%.31s': its new shape is NULL", capacity->name);
@@ -44,8 +39,7 @@ int sl_format_reshape(const struct sluice_array *capacity, int ndim, const int64
     if (r != SLUICE_OK)
         return r;
     struct sluice_array fitted = *capacity;
-    if (!sl_strides_tight(sl_dtype_size(capacity->dtype), ndim, shape, fitted.strides,
-                          &fitted.nbytes))
+    if (!sl_strides_tight(sl_dtype_size(capacity->dtype), ndim, shape, fitted.strides, &fitted.nbytes))
         return too_large(capacity, ndim, shape, UINT64_MAX);
     if (fitted.nbytes > capacity->nbytes)
         return too_large(capacity, ndim, shape, fitted.nbytes);
@@ -55,13 +49,12 @@ int sl_format_reshape(const struct sluice_array *capacity, int ndim, const int64
     return SLUICE_OK;
 }
 
-int sl_format_resize(const struct sluice_array *capacity, uint32_t width, uint32_t height,
-                     uint32_t pitch_align, struct sluice_array *out)
+int sl_format_resize(const struct sluice_array *capacity, uint32_t width, uint32_t height, uint32_t pitch_align,
+                     struct sluice_array *out)
 {
     struct sluice_array fitted = *capacity;
     if (!capacity->image.pixel_format) {
-        return sl_fail(SLUICE_E_FORMAT,
-                       "array '%.31s' is no image: give it another shape with sluice_frame_reshape",
+        return sl_fail(SLUICE_E_FORMAT, "array '%.31s' is no image: give it another shape with sluice_frame_reshape",
                        capacity->name);
     }
     fitted.image.width = width;
@@ -76,17 +69,16 @@ int sl_format_resize(const struct sluice_array *capacity, uint32_t width, uint32
                        "array '%.31s': %s of %u x %u takes %" PRIu64
                        " bytes, the channel has room for %u x %u, %" PRIu64
                        " bytes: cancel the frame and call sluice_writer_reformat",
-                       capacity->name, sl_pixel_format_name(fitted.image.pixel_format), width,
-                       height, fitted.nbytes, capacity->image.width, capacity->image.height,
-                       capacity->nbytes);
+                       capacity->name, sl_pixel_format_name(fitted.image.pixel_format), width, height, fitted.nbytes,
+                       capacity->image.width, capacity->image.height, capacity->nbytes);
     }
     *out = fitted;
     return SLUICE_OK;
 }
 
 /* The size of the image that `array` is, or that an array of its shape would be. */
-static bool image_size(const struct sluice_array *capacity, const struct sluice_array *array,
-                       uint32_t *width, uint32_t *height)
+static bool image_size(const struct sluice_array *capacity, const struct sluice_array *array, uint32_t *width,
+                       uint32_t *height)
 {
     const struct sl_pixel_rule *rule = sl_pixel_rule(capacity->image.pixel_format);
     if (array->image.pixel_format == capacity->image.pixel_format) {
@@ -100,8 +92,7 @@ static bool image_size(const struct sluice_array *capacity, const struct sluice_
 
 static bool same_shape(const struct sluice_array *a, const struct sluice_array *b)
 {
-    return a->ndim == b->ndim &&
-           memcmp(a->shape, b->shape, sizeof a->shape[0] * (size_t)a->ndim) == 0;
+    return a->ndim == b->ndim && memcmp(a->shape, b->shape, sizeof a->shape[0] * (size_t)a->ndim) == 0;
 }
 
 static int not_this_image(const struct sluice_array *capacity, const struct sluice_array *array)
@@ -109,10 +100,9 @@ static int not_this_image(const struct sluice_array *capacity, const struct slui
     char have[SL_DESCRIPTION], given[SL_DESCRIPTION];
     sl_array_describe(capacity->dtype, capacity->ndim, capacity->shape, have, sizeof have);
     sl_array_describe(array->dtype, array->ndim, array->shape, given, sizeof given);
-    return sl_fail(SLUICE_E_FORMAT,
-                   "array '%.31s' holds %s images like %s, not %s (pixel format: %s)",
-                   capacity->name, sl_pixel_format_name(capacity->image.pixel_format), have,
-                   given, sl_pixel_format_name(array->image.pixel_format));
+    return sl_fail(SLUICE_E_FORMAT, "array '%.31s' holds %s images like %s, not %s (pixel format: %s)", capacity->name,
+                   sl_pixel_format_name(capacity->image.pixel_format), have, given,
+                   sl_pixel_format_name(array->image.pixel_format));
 }
 
 static int not_this_type(const struct sluice_array *capacity, const struct sluice_array *array)
@@ -136,8 +126,8 @@ static int frame_image(const struct sluice_format *format, const struct sluice_a
     return sl_format_resize(capacity, width, height, format->pitch_align, out);
 }
 
-int sl_format_frame(const struct sluice_format *format, const struct sluice_array *array,
-                    uint32_t index, struct sluice_array *out)
+int sl_format_frame(const struct sluice_format *format, const struct sluice_array *array, uint32_t index,
+                    struct sluice_array *out)
 {
     const struct sluice_array *capacity = &format->arrays[index];
     int r = sl_shape_check(SLUICE_E_FORMAT, capacity->name, array->ndim, array->shape);
@@ -152,16 +142,14 @@ int sl_format_frame(const struct sluice_format *format, const struct sluice_arra
         return SLUICE_OK;
     }
     if (array->ndim != capacity->ndim) {
-        return sl_fail(
-            SLUICE_E_CAPACITY,
-            "array '%.31s' has %d dimensions, not %d, until sluice_writer_reformat changes that",
-            capacity->name, capacity->ndim, array->ndim);
+        return sl_fail(SLUICE_E_CAPACITY,
+                       "array '%.31s' has %d dimensions, not %d, until sluice_writer_reformat changes that",
+                       capacity->name, capacity->ndim, array->ndim);
     }
     return sl_format_reshape(capacity, array->ndim, array->shape, out);
 }
 
-static bool fits_image(const struct sluice_array *room, const struct sluice_array *array,
-                       uint32_t pitch_align)
+static bool fits_image(const struct sluice_array *room, const struct sluice_array *array, uint32_t pitch_align)
 {
     struct sluice_array frame;
     frame.image = room->image;
@@ -176,8 +164,7 @@ static bool fits_image(const struct sluice_array *room, const struct sluice_arra
     return frame.nbytes <= room->nbytes;
 }
 
-bool sl_format_fits(const struct sluice_format *capacity, const struct sluice_array *array,
-                    uint32_t index)
+bool sl_format_fits(const struct sluice_format *capacity, const struct sluice_array *array, uint32_t index)
 {
     const struct sluice_array *room = &capacity->arrays[index];
     int64_t strides[SLUICE_MAX_DIMS];
@@ -188,13 +175,13 @@ bool sl_format_fits(const struct sluice_format *capacity, const struct sluice_ar
         return fits_image(room, array, capacity->pitch_align);
     if (!sl_dtype_equal(array->dtype, room->dtype) || array->ndim != room->ndim)
         return false;
-    return same_shape(array, room) || (sl_strides_tight(sl_dtype_size(room->dtype), array->ndim,
-                                                        array->shape, strides, &nbytes) &&
-                                       nbytes <= room->nbytes);
+    return same_shape(array, room) ||
+           (sl_strides_tight(sl_dtype_size(room->dtype), array->ndim, array->shape, strides, &nbytes) &&
+            nbytes <= room->nbytes);
 }
 
-int sl_format_grow(const struct sluice_format *format, const struct sluice_array *array,
-                   uint32_t index, struct sluice_format *out)
+int sl_format_grow(const struct sluice_format *format, const struct sluice_array *array, uint32_t index,
+                   struct sluice_format *out)
 {
     struct sluice_format grown = *format;
     struct sluice_array *room = &grown.arrays[index];

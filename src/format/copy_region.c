@@ -28,8 +28,7 @@ uint64_t sl_part_bytes(const struct sl_copy_part *part)
     return bytes;
 }
 
-void sl_part_halve(const struct sl_copy_part *part, char *middle, struct sl_copy_part *in,
-                   struct sl_copy_part *out)
+void sl_part_halve(const struct sl_copy_part *part, char *middle, struct sl_copy_part *in, struct sl_copy_part *out)
 {
     int64_t side_by_side = (int64_t)part->run;
 
@@ -68,8 +67,8 @@ static int each_of_run(const struct sl_copy_part *part, uint64_t room,
 }
 
 /* Cuts along the outermost dimension first, and cuts what is still too large along the next. */
-int sl_part_each(const struct sl_copy_part *part, uint64_t room,
-                 int (*piece)(void *, const struct sl_copy_part *), void *user)
+int sl_part_each(const struct sl_copy_part *part, uint64_t room, int (*piece)(void *, const struct sl_copy_part *),
+                 void *user)
 {
     uint64_t bytes = sl_part_bytes(part);
     struct sl_copy_part some = *part;

@@ -36,8 +36,7 @@ void sl_part_repeat(struct sl_copy_part *part, int64_t count, int64_t to, int64_
 uint64_t sl_part_bytes(const struct sl_copy_part *part);
 
 /* The two halves of a copy through the buffer `middle`, in which its bytes are contiguous. */
-void sl_part_halve(const struct sl_copy_part *part, char *middle, struct sl_copy_part *in,
-                   struct sl_copy_part *out);
+void sl_part_halve(const struct sl_copy_part *part, char *middle, struct sl_copy_part *in, struct sl_copy_part *out);
 
 /* Cuts the part into pieces of at most `room` bytes, and calls `piece` for each until one fails. */
 int sl_part_each(const struct sl_copy_part *part, uint64_t room,

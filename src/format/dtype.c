@@ -66,8 +66,8 @@ int sl_dtype_format(struct sluice_dtype dtype, char *text, size_t size)
     if (!text)
         return sl_fail(SLUICE_E_INVALID, "the text of a data type needs a buffer, not NULL");
     if (!sl_dtype_valid(dtype)) {
-        return sl_fail(SLUICE_E_FORMAT, "no data type has code %u with %u bits and %u lanes",
-                       dtype.code, dtype.bits, dtype.lanes);
+        return sl_fail(SLUICE_E_FORMAT, "no data type has code %u with %u bits and %u lanes", dtype.code, dtype.bits,
+                       dtype.lanes);
     }
     const struct kind *kind = find_kind(dtype.code);
     char bits[8] = "", lanes[8] = "", whole[SLUICE_DTYPE_TEXT];
@@ -77,8 +77,8 @@ int sl_dtype_format(struct sluice_dtype dtype, char *text, size_t size)
         snprintf(lanes, sizeof lanes, "x%u", dtype.lanes);
     int length = snprintf(whole, sizeof whole, "%s%s%s", kind->name, bits, lanes);
     if ((size_t)length >= size) {
-        return sl_fail(SLUICE_E_INVALID, "the text '%s' does not fit %zu bytes: give %d of them",
-                       whole, size, SLUICE_DTYPE_TEXT);
+        return sl_fail(SLUICE_E_INVALID, "the text '%s' does not fit %zu bytes: give %d of them", whole, size,
+                       SLUICE_DTYPE_TEXT);
     }
     memcpy(text, whole, (size_t)length + 1);
     return SLUICE_OK;
@@ -129,9 +129,8 @@ int sl_dtype_parse(const char *text, struct sluice_dtype *dtype)
         if (read_kind(&kinds[i], text, dtype))
             return SLUICE_OK;
     }
-    return sl_fail(
-        SLUICE_E_FORMAT,
-        "'%.40s' is not a data type: write one like uint8, int32, float16, bfloat16, complex64, "
-        "bool, float8_e4m3fn or float32x4",
-        text);
+    return sl_fail(SLUICE_E_FORMAT,
+                   "'%.40s' is not a data type: write one like uint8, int32, float16, bfloat16, complex64, "
+                   "bool, float8_e4m3fn or float32x4",
+                   text);
 }

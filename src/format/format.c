@@ -9,8 +9,7 @@
 #include "util/result.h"
 
 /* The size in version 1: a caller's struct is never smaller. Later versions add fields after the arrays. */
-#define FORMAT_SIZE_1 \
-    (offsetof(struct sluice_format, arrays) + SLUICE_MAX_ARRAYS * sizeof(struct sluice_array))
+#define FORMAT_SIZE_1   (offsetof(struct sluice_format, arrays) + SLUICE_MAX_ARRAYS * sizeof(struct sluice_array))
 #define FORMAT_SIZE_MAX (UINT32_C(1) << 20) /* no later version can be that large: it is not a size */
 #define PITCH_ALIGN_MAX 65536
 
@@ -27,18 +26,17 @@ static int check_size(const struct sluice_format *format)
     if (!format)
         return sl_fail(SLUICE_E_INVALID, "the format is NULL");
     if (!known_bytes(format)) {
-        return sl_fail(
-            SLUICE_E_FORMAT,
-            "the format's size field is %u, it should be %zu: start from SLUICE_FORMAT_INIT",
-            format->size, sizeof *format);
+        return sl_fail(SLUICE_E_FORMAT,
+                       "the format's size field is %u, it should be %zu: start from SLUICE_FORMAT_INIT", format->size,
+                       sizeof *format);
     }
     return SLUICE_OK;
 }
 
 static bool name_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+           c == '-';
 }
 
 int sl_array_name_check(const char *name, bool may_be_empty)
@@ -47,8 +45,8 @@ int sl_array_name_check(const char *name, bool may_be_empty)
     if (length == 0 && !may_be_empty)
         return sl_fail(SLUICE_E_FORMAT, "an array of a format has no name");
     if (length == SLUICE_ARRAY_NAME) {
-        return sl_fail(SLUICE_E_FORMAT, "the array name '%.31s...' is longer than %d characters",
-                       name, SLUICE_ARRAY_NAME - 1);
+        return sl_fail(SLUICE_E_FORMAT, "the array name '%.31s...' is longer than %d characters", name,
+                       SLUICE_ARRAY_NAME - 1);
     }
     for (size_t i = 0; i < length; i++) {
         if (!name_char(name[i])) {
@@ -91,8 +89,7 @@ static int check_pitches(const struct sluice_array *array, uint32_t pitch_align)
     for (uint32_t i = 0; pitch_align && i < array->image.plane_count; i++) {
         if (array->image.planes[i].pitch % pitch_align) {
             return sl_fail(SLUICE_E_FORMAT,
-                           "array '%s': plane %u has a pitch of %" PRIu64
-                           " bytes, pitch_align is %u: set planes and "
+                           "array '%s': plane %u has a pitch of %" PRIu64 " bytes, pitch_align is %u: set planes and "
                            "plane_count to 0 to have them laid out",
                            array->name, i, array->image.planes[i].pitch, pitch_align);
         }
@@ -116,8 +113,7 @@ static int complete_image(struct sluice_array *array, uint32_t pitch_align)
         r = check_pitches(array, pitch_align);
     if (r != SLUICE_OK)
         return r;
-    memset(&image->planes[image->plane_count], 0,
-           sizeof image->planes[0] * (SLUICE_MAX_PLANES - image->plane_count));
+    memset(&image->planes[image->plane_count], 0, sizeof image->planes[0] * (SLUICE_MAX_PLANES - image->plane_count));
     sl_image_view(array);
     return SLUICE_OK;
 }
@@ -134,13 +130,11 @@ static bool all_zero(const int64_t *values, int count)
 static int complete_tensor(struct sluice_array *array)
 {
     if (array->image.width || array->image.height || array->image.plane_count) {
-        return sl_fail(SLUICE_E_FORMAT, "array '%s' has an image's size but no pixel format",
-                       array->name);
+        return sl_fail(SLUICE_E_FORMAT, "array '%s' has an image's size but no pixel format", array->name);
     }
     if (!sl_dtype_valid(array->dtype)) {
-        return sl_fail(SLUICE_E_FORMAT,
-                       "array '%s': no data type has code %u with %u bits and %u lanes",
-                       array->name, array->dtype.code, array->dtype.bits, array->dtype.lanes);
+        return sl_fail(SLUICE_E_FORMAT, "array '%s': no data type has code %u with %u bits and %u lanes", array->name,
+                       array->dtype.code, array->dtype.bits, array->dtype.lanes);
     }
     int r = sl_shape_check(SLUICE_E_FORMAT, array->name, array->ndim, array->shape);
     if (r != SLUICE_OK)
@@ -158,14 +152,13 @@ static int complete_tensor(struct sluice_array *array)
     if (all_zero(array->strides, array->ndim)) {
         if (!sl_strides_tight(element, array->ndim, array->shape, array->strides, &array->nbytes)) {
             return sl_fail(SLUICE_E_FORMAT,
-                           "array '%s': its shape takes more than the %" PRIu64
-                           " bytes that a slot can have",
+                           "array '%s': its shape takes more than the %" PRIu64 " bytes that a slot can have",
                            array->name, SL_SLOT_MAX);
         }
         return SLUICE_OK;
     }
-    return sl_strides_check(SLUICE_E_FORMAT, array->name, element, array->ndim, array->shape,
-                            array->strides, &array->nbytes);
+    return sl_strides_check(SLUICE_E_FORMAT, array->name, element, array->ndim, array->shape, array->strides,
+                            &array->nbytes);
 }
 
 static int complete_array(struct sluice_format *format, uint32_t index)
@@ -174,14 +167,12 @@ static int complete_array(struct sluice_format *format, uint32_t index)
     int r = check_name(format, index);
     if (r != SLUICE_OK)
         return r;
-    if (array->reserved[0] || array->reserved[1] || array->reserved[2] ||
-        array->image.reserved[0] || array->image.reserved[1]) {
-        return sl_fail(SLUICE_E_FORMAT,
-                       "array '%s': a reserved field is not 0: start from SLUICE_FORMAT_INIT",
+    if (array->reserved[0] || array->reserved[1] || array->reserved[2] || array->image.reserved[0] ||
+        array->image.reserved[1]) {
+        return sl_fail(SLUICE_E_FORMAT, "array '%s': a reserved field is not 0: start from SLUICE_FORMAT_INIT",
                        array->name);
     }
-    r = array->image.pixel_format ? complete_image(array, format->pitch_align)
-                                  : complete_tensor(array);
+    r = array->image.pixel_format ? complete_image(array, format->pitch_align) : complete_tensor(array);
     if (r != SLUICE_OK)
         return r;
     for (int d = array->ndim; d < SLUICE_MAX_DIMS; d++)
@@ -207,14 +198,11 @@ static int place_arrays(struct sluice_format *format)
         }
         for (uint32_t j = 0; j < i; j++) {
             const struct sluice_array *other = &format->arrays[j];
-            if (array->offset < other->offset + other->nbytes &&
-                other->offset < array->offset + array->nbytes) {
+            if (array->offset < other->offset + other->nbytes && other->offset < array->offset + array->nbytes) {
                 return sl_fail(SLUICE_E_FORMAT,
-                               "arrays '%s' (%" PRIu64 " bytes at %" PRIu64 ") and '%s' (%" PRIu64
-                               " bytes at %" PRIu64
+                               "arrays '%s' (%" PRIu64 " bytes at %" PRIu64 ") and '%s' (%" PRIu64 " bytes at %" PRIu64
                                ") overlap: set offsets to 0 to have them placed",
-                               other->name, other->nbytes, other->offset, array->name,
-                               array->nbytes, array->offset);
+                               other->name, other->nbytes, other->offset, array->name, array->nbytes, array->offset);
             }
         }
         int r = sl_align_check(SLUICE_E_FORMAT, array->name, array);
@@ -231,16 +219,13 @@ static int place_arrays(struct sluice_format *format)
 static int complete_format(struct sluice_format *format)
 {
     if (format->array_count < 1 || format->array_count > SLUICE_MAX_ARRAYS) {
-        return sl_fail(SLUICE_E_FORMAT, "the format has %u arrays; a frame holds 1 to %d",
-                       format->array_count, SLUICE_MAX_ARRAYS);
+        return sl_fail(SLUICE_E_FORMAT, "the format has %u arrays; a frame holds 1 to %d", format->array_count,
+                       SLUICE_MAX_ARRAYS);
     }
     if (format->reserved)
-        return sl_fail(SLUICE_E_FORMAT,
-                       "a reserved field of the format is not 0: start from SLUICE_FORMAT_INIT");
-    if (format->pitch_align > PITCH_ALIGN_MAX ||
-        (format->pitch_align & (format->pitch_align - 1))) {
-        return sl_fail(SLUICE_E_FORMAT,
-                       "pitch_align is %u; it must be 0 or a power of two up to %d",
+        return sl_fail(SLUICE_E_FORMAT, "a reserved field of the format is not 0: start from SLUICE_FORMAT_INIT");
+    if (format->pitch_align > PITCH_ALIGN_MAX || (format->pitch_align & (format->pitch_align - 1))) {
+        return sl_fail(SLUICE_E_FORMAT, "pitch_align is %u; it must be 0 or a power of two up to %d",
                        format->pitch_align, PITCH_ALIGN_MAX);
     }
     for (uint32_t i = 0; i < format->array_count; i++) {
@@ -295,8 +280,7 @@ int sl_format_complete(struct sluice_format *format)
 }
 
 /* Adds `array`, whose name is not set yet, to a format. */
-static int add_array(struct sluice_format *format, const char *name,
-                     const struct sluice_array *array)
+static int add_array(struct sluice_format *format, const char *name, const struct sluice_array *array)
 {
     struct sluice_format work;
     int r = check_size(format);
@@ -305,10 +289,8 @@ static int add_array(struct sluice_format *format, const char *name,
     if (r != SLUICE_OK)
         return r;
     if (format->array_count >= SLUICE_MAX_ARRAYS) {
-        return sl_fail(
-            SLUICE_E_FORMAT,
-            "the format has %u arrays already, '%s' is one too many: a frame holds 1 to %d",
-            format->array_count, name, SLUICE_MAX_ARRAYS);
+        return sl_fail(SLUICE_E_FORMAT, "the format has %u arrays already, '%s' is one too many: a frame holds 1 to %d",
+                       format->array_count, name, SLUICE_MAX_ARRAYS);
     }
     memcpy(&work, format, known_bytes(format));
     struct sluice_array *added = &work.arrays[work.array_count++];
@@ -320,29 +302,26 @@ static int add_array(struct sluice_format *format, const char *name,
     return r;
 }
 
-int sl_format_add_tensor(struct sluice_format *format, const char *name,
-                             struct sluice_dtype dtype, int ndim, const int64_t *shape)
+int sl_format_add_tensor(struct sluice_format *format, const char *name, struct sluice_dtype dtype, int ndim,
+                         const int64_t *shape)
 {
     struct sluice_array array = { .dtype = dtype, .ndim = ndim };
     if (ndim > 0 && ndim <= SLUICE_MAX_DIMS) {
         if (!shape)
-            return sl_fail(SLUICE_E_INVALID, "the shape of array '%.31s' is NULL",
-                           name ? name : "");
+            return sl_fail(SLUICE_E_INVALID, "the shape of array '%.31s' is NULL", name ? name : "");
         memcpy(array.shape, shape, sizeof *shape * (size_t)ndim);
     }
     return add_array(format, name, &array);
 }
 
-int sl_format_add_image(struct sluice_format *format, const char *name,
-                            enum sluice_pixel_format pixel_format, uint32_t width, uint32_t height)
+int sl_format_add_image(struct sluice_format *format, const char *name, enum sluice_pixel_format pixel_format,
+                        uint32_t width, uint32_t height)
 {
     if (!sl_pixel_rule(pixel_format)) {
-        return sl_fail(SLUICE_E_FORMAT, "array '%.31s': there is no pixel format %u",
-                       name ? name : "", (unsigned)pixel_format);
+        return sl_fail(SLUICE_E_FORMAT, "array '%.31s': there is no pixel format %u", name ? name : "",
+                       (unsigned)pixel_format);
     }
-    struct sluice_array array = {
-        .image = { .pixel_format = pixel_format, .width = width, .height = height }
-    };
+    struct sluice_array array = { .image = { .pixel_format = pixel_format, .width = width, .height = height } };
     return add_array(format, name, &array);
 }
 
@@ -365,6 +344,5 @@ int sl_format_find(const struct sluice_format *format, const char *name)
         memcpy(names + at, have, length);
         at += length;
     }
-    return sl_fail(SLUICE_E_NOT_FOUND, "there is no array '%.31s'; there are: %s", name,
-                   at ? names : "none");
+    return sl_fail(SLUICE_E_NOT_FOUND, "there is no array '%.31s'; there are: %s", name, at ? names : "none");
 }

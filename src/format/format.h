@@ -15,8 +15,8 @@
 #include <sluice/format.h>
 
 #define SL_SLOT_MAX   (UINT64_C(1) << 46) /* bytes of a slot, and of anything in it */
-#define SL_SLOT_ALIGN 512   /* alignment in bytes of slots and of the arrays in them */
-#define SL_IMAGE_MAX  65536 /* pixels, of width and of height */
+#define SL_SLOT_ALIGN 512                 /* alignment in bytes of slots and of the arrays in them */
+#define SL_IMAGE_MAX  65536               /* pixels, of width and of height */
 
 /* The size of one plane: (width >> log2_w) * bytes in a row, height >> log2_h rows. */
 struct sl_plane_rule {
@@ -67,8 +67,7 @@ void sl_image_layout(struct sluice_image *image, uint32_t pitch_align);
 
 /* Are the planes of a checked image disjoint, large enough for their rows, and within SL_SLOT_MAX?
  * *nbytes: the end of the last one. */
-int sl_image_planes_check(int result, const char *name, const struct sluice_image *image,
-                          uint64_t *nbytes);
+int sl_image_planes_check(int result, const char *name, const struct sluice_image *image, uint64_t *nbytes);
 
 /* Are offsets and pitches multiples of the element size? */
 int sl_image_align_check(int result, const char *name, const struct sluice_image *image);
@@ -78,10 +77,10 @@ int sl_image_align_check(int result, const char *name, const struct sluice_image
 void sl_image_view(struct sluice_array *array);
 
 /* The image size that an array of this shape corresponds to; false if none. Sets no error message. */
-bool sl_image_size(const struct sl_pixel_rule *rule, int ndim, const int64_t *shape,
-                   uint32_t *width, uint32_t *height);
+bool sl_image_size(const struct sl_pixel_rule *rule, int ndim, const int64_t *shape, uint32_t *width, uint32_t *height);
 
-/* format_error.c: puts a complete format that the channel cannot have before the message, which says why. Returns `result`. */
+/* format_error.c: puts a complete format that the channel cannot have before the message, which says why. Returns
+ * `result`. */
 int sl_format_refused(int result, const struct sluice_format *format);
 
 /* geometry.c */
@@ -106,7 +105,8 @@ static inline bool sl_geometry_is_of(const struct sl_geometry *geometry, const s
     const struct sluice_image *image = &array->image;
 
     return geometry->offset == array->offset && geometry->nbytes == array->nbytes && geometry->ndim == array->ndim &&
-           geometry->width == image->width && geometry->height == image->height && geometry->plane_count == image->plane_count &&
+           geometry->width == image->width && geometry->height == image->height &&
+           geometry->plane_count == image->plane_count &&
            memcmp(geometry->shape, array->shape, sizeof array->shape) == 0 &&
            memcmp(geometry->strides, array->strides, sizeof array->strides) == 0 &&
            memcmp(geometry->planes, image->planes, sizeof image->planes) == 0;
@@ -115,8 +115,7 @@ static inline bool sl_geometry_is_of(const struct sl_geometry *geometry, const s
 #define SL_DESCRIPTION 224 /* bytes, enough for 8 dimensions */
 
 /* Writes a text like "float32 (480, 640)". */
-void sl_array_describe(struct sluice_dtype dtype, int ndim, const int64_t *shape, char *text,
-                       size_t size);
+void sl_array_describe(struct sluice_dtype dtype, int ndim, const int64_t *shape, char *text, size_t size);
 
 /* Is ndim 0 to 8, and no extent negative or larger than a slot? sl_shape_valid sets no error message. */
 bool sl_shape_valid(int ndim, const int64_t *shape);
@@ -124,8 +123,7 @@ int sl_shape_check(int result, const char *name, int ndim, const int64_t *shape)
 
 /* C order without gaps: fills in `strides` (SLUICE_MAX_DIMS of them, 0 from ndim on) and *nbytes. False
  * if that exceeds SL_SLOT_MAX. Sets no error message. The shape must have been checked. */
-bool sl_strides_tight(uint32_t element, int ndim, const int64_t *shape, int64_t *strides,
-                      uint64_t *nbytes);
+bool sl_strides_tight(uint32_t element, int ndim, const int64_t *shape, int64_t *strides, uint64_t *nbytes);
 
 /* Are the strides of a checked shape positive, without overlapping elements? *nbytes: the end of the last
  * element, 0 if there is none. */
@@ -138,8 +136,8 @@ int sl_align_check(int result, const char *name, const struct sluice_array *arra
 /* Checks the geometry of a frame that came from another process against the generation's array:
  * same dtype, number of dimensions, pixel format and planes, every byte inside the capacity. `geometry` must
  * be a private copy. Returns 0 or SLUICE_E_PROTOCOL. No allocation; under 100 ns. */
-int sl_format_geometry_check(const struct sluice_array *capacity,
-                             const struct sluice_array *geometry, uint64_t slot_bytes);
+int sl_format_geometry_check(const struct sluice_array *capacity, const struct sluice_array *geometry,
+                             uint64_t slot_bytes);
 
 /* array_copy.c */
 
@@ -147,8 +145,7 @@ struct sl_copy;
 
 /* Checks two arrays like sluice_array_copy, and plans the copy, for memory of any kind. *copy is empty if there
  * is nothing to copy. */
-int sl_array_plan(const struct sluice_array *to, const struct sluice_array *from,
-                  struct sl_copy *copy);
+int sl_array_plan(const struct sluice_array *to, const struct sluice_array *from, struct sl_copy *copy);
 
 /* The range of memory that a program's array covers; for an image at least its nbytes. */
 int sl_array_span(const struct sluice_array *array, const void **first, uint64_t *bytes);
@@ -157,25 +154,23 @@ int sl_array_span(const struct sluice_array *array, const void **first, uint64_t
 
 /* A frame's geometry without gaps within a capacity. An extent may be 0, an image's width or height may not. *out is
  * the capacity's array with another shape or size. SLUICE_E_CAPACITY, SLUICE_E_FORMAT. */
-int sl_format_reshape(const struct sluice_array *capacity, int ndim, const int64_t *shape,
-                      struct sluice_array *out);
-int sl_format_resize(const struct sluice_array *capacity, uint32_t width, uint32_t height,
-                     uint32_t pitch_align, struct sluice_array *out);
+int sl_format_reshape(const struct sluice_array *capacity, int ndim, const int64_t *shape, struct sluice_array *out);
+int sl_format_resize(const struct sluice_array *capacity, uint32_t width, uint32_t height, uint32_t pitch_align,
+                     struct sluice_array *out);
 
 /* The geometry of a frame into which the program's `array` can be copied as array `index` of
  * the format: the capacity's if the shapes agree, else reshaped or resized. An image channel
  * also takes a plain array with an image's shape. SLUICE_E_CAPACITY, SLUICE_E_FORMAT. */
-int sl_format_frame(const struct sluice_format *format, const struct sluice_array *array,
-                    uint32_t index, struct sluice_array *out);
+int sl_format_frame(const struct sluice_format *format, const struct sluice_array *array, uint32_t index,
+                    struct sluice_array *out);
 
 /* Does `array` fit, so that sl_format_frame would succeed? Sets no error message. */
-bool sl_format_fits(const struct sluice_format *capacity, const struct sluice_array *array,
-                    uint32_t index);
+bool sl_format_fits(const struct sluice_format *capacity, const struct sluice_array *array, uint32_t index);
 
 /* The format for a new generation in which `array` fits as array `index`: same data type or pixel
  * format, any number of dimensions. All arrays get new offsets. `out` may be `format`. */
-int sl_format_grow(const struct sluice_format *format, const struct sluice_array *array,
-                   uint32_t index, struct sluice_format *out);
+int sl_format_grow(const struct sluice_format *format, const struct sluice_array *array, uint32_t index,
+                   struct sluice_format *out);
 
 /* format.c */
 

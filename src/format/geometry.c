@@ -11,8 +11,7 @@
 #include "util/checked.h"
 #include "util/result.h"
 
-void sl_array_describe(struct sluice_dtype dtype, int ndim, const int64_t *shape, char *text,
-                       size_t size)
+void sl_array_describe(struct sluice_dtype dtype, int ndim, const int64_t *shape, char *text, size_t size)
 {
     char type[SLUICE_DTYPE_TEXT];
     if (!sl_dtype_valid(dtype) || sl_dtype_format(dtype, type, sizeof type) != SLUICE_OK)
@@ -40,19 +39,16 @@ bool sl_shape_valid(int ndim, const int64_t *shape)
 int sl_shape_check(int result, const char *name, int ndim, const int64_t *shape)
 {
     if (ndim < 0 || ndim > SLUICE_MAX_DIMS)
-        return sl_fail(result, "array '%.31s': %d dimensions; there may be 0 to %d", name, ndim,
-                       SLUICE_MAX_DIMS);
+        return sl_fail(result, "array '%.31s': %d dimensions; there may be 0 to %d", name, ndim, SLUICE_MAX_DIMS);
     for (int d = 0; d < ndim; d++) {
         if (!extent_valid(shape[d]))
-            return sl_fail(result, "array '%.31s': dimension %d has the extent %" PRId64, name, d,
-                           shape[d]);
+            return sl_fail(result, "array '%.31s': dimension %d has the extent %" PRId64, name, d, shape[d]);
     }
     return SLUICE_OK;
 }
 
 /* An extent of 0 counts as 1 for the strides, so that an empty array has valid strides, too. */
-bool sl_strides_tight(uint32_t element, int ndim, const int64_t *shape, int64_t *strides,
-                      uint64_t *nbytes)
+bool sl_strides_tight(uint32_t element, int ndim, const int64_t *shape, int64_t *strides, uint64_t *nbytes)
 {
     uint64_t stride = element;
     bool empty = false;
@@ -60,8 +56,7 @@ bool sl_strides_tight(uint32_t element, int ndim, const int64_t *shape, int64_t 
     for (int d = ndim - 1; d >= 0; d--) {
         strides[d] = (int64_t)stride;
         empty = empty || shape[d] == 0;
-        if (!sl_checked_mul(stride, shape[d] ? (uint64_t)shape[d] : 1, &stride) ||
-            stride > SL_SLOT_MAX)
+        if (!sl_checked_mul(stride, shape[d] ? (uint64_t)shape[d] : 1, &stride) || stride > SL_SLOT_MAX)
             return false;
     }
     *nbytes = empty ? 0 : stride;
@@ -96,8 +91,7 @@ int sl_strides_check(int result, const char *name, uint32_t element, int ndim, c
         empty = empty || shape[d] == 0;
         if (strides[d] < 0 || strides[d] > (int64_t)SL_SLOT_MAX) {
             return sl_fail(result,
-                           "array '%.31s': dimension %d (extent %" PRId64
-                           ") has the stride %" PRId64
+                           "array '%.31s': dimension %d (extent %" PRId64 ") has the stride %" PRId64
                            ", which must be positive and within a slot%s",
                            name, d, shape[d], strides[d], strides_mend(result));
         }
@@ -108,14 +102,13 @@ int sl_strides_check(int result, const char *name, uint32_t element, int ndim, c
     for (int i = 0; i < count; i++) {
         uint64_t stride = (uint64_t)strides[order[i]], reach;
         if (stride < span) {
-            return sl_fail(
-                result,
-                "array '%.31s': dimension %d (extent %" PRId64 ") has the stride %" PRId64
-                ", but its elements take %" PRIu64 " bytes each and would overlap%s",
-                name, order[i], shape[order[i]], strides[order[i]], span, strides_mend(result));
+            return sl_fail(result,
+                           "array '%.31s': dimension %d (extent %" PRId64 ") has the stride %" PRId64
+                           ", but its elements take %" PRIu64 " bytes each and would overlap%s",
+                           name, order[i], shape[order[i]], strides[order[i]], span, strides_mend(result));
         }
-        if (!sl_checked_mul(stride, (uint64_t)shape[order[i]] - 1, &reach) ||
-            !sl_checked_add(reach, span, &span) || span > SL_SLOT_MAX) {
+        if (!sl_checked_mul(stride, (uint64_t)shape[order[i]] - 1, &reach) || !sl_checked_add(reach, span, &span) ||
+            span > SL_SLOT_MAX) {
             return sl_fail(result,
                            "array '%.31s': dimension %d (extent %" PRId64 ", stride %" PRId64
                            ") reaches beyond the %" PRIu64 " bytes that a slot can have",
@@ -138,8 +131,8 @@ int sl_align_check(int result, const char *name, const struct sluice_array *arra
     for (int d = 0; d < array->ndim; d++) {
         if ((uint64_t)array->strides[d] % lane) {
             return sl_fail(result,
-                           "array '%.31s': dimension %d has the stride %" PRId64
-                           ", not a multiple of %" PRIu64 " bytes, the size of its elements",
+                           "array '%.31s': dimension %d has the stride %" PRId64 ", not a multiple of %" PRIu64
+                           " bytes, the size of its elements",
                            name, d, array->strides[d], lane);
         }
     }
@@ -163,32 +156,29 @@ static int check_image(const char *name, const struct sluice_array *geometry, ui
     size_t dims = sizeof view.shape[0] * (size_t)view.ndim;
     if (geometry->ndim != view.ndim || memcmp(geometry->shape, view.shape, dims) != 0 ||
         memcmp(geometry->strides, view.strides, dims) != 0) {
-        return sl_fail(SLUICE_E_PROTOCOL,
-                       "array '%.31s': the writer's record has a shape that is not its image's",
+        return sl_fail(SLUICE_E_PROTOCOL, "array '%.31s': the writer's record has a shape that is not its image's",
                        name);
     }
     return SLUICE_OK;
 }
 
-static int check_tensor(const struct sluice_array *capacity, const struct sluice_array *geometry,
-                        uint64_t *nbytes)
+static int check_tensor(const struct sluice_array *capacity, const struct sluice_array *geometry, uint64_t *nbytes)
 {
     const char *name = capacity->name;
     if (geometry->ndim != capacity->ndim) {
-        return sl_fail(SLUICE_E_PROTOCOL,
-                       "array '%.31s': the writer's record has %d dimensions, the format has %d",
+        return sl_fail(SLUICE_E_PROTOCOL, "array '%.31s': the writer's record has %d dimensions, the format has %d",
                        name, geometry->ndim, capacity->ndim);
     }
     int r = sl_shape_check(SLUICE_E_PROTOCOL, name, geometry->ndim, geometry->shape);
     if (r == SLUICE_OK) {
-        r = sl_strides_check(SLUICE_E_PROTOCOL, name, sl_dtype_size(capacity->dtype),
-                             geometry->ndim, geometry->shape, geometry->strides, nbytes);
+        r = sl_strides_check(SLUICE_E_PROTOCOL, name, sl_dtype_size(capacity->dtype), geometry->ndim, geometry->shape,
+                             geometry->strides, nbytes);
     }
     return r;
 }
 
-int sl_format_geometry_check(const struct sluice_array *capacity,
-                             const struct sluice_array *geometry, uint64_t slot_bytes)
+int sl_format_geometry_check(const struct sluice_array *capacity, const struct sluice_array *geometry,
+                             uint64_t slot_bytes)
 {
     const char *name = capacity->name;
     uint64_t nbytes = 0;
@@ -199,20 +189,19 @@ int sl_format_geometry_check(const struct sluice_array *capacity,
                        "than the format",
                        name);
     }
-    int r = capacity->image.pixel_format ? check_image(name, geometry, &nbytes)
-                                         : check_tensor(capacity, geometry, &nbytes);
+    int r =
+        capacity->image.pixel_format ? check_image(name, geometry, &nbytes) : check_tensor(capacity, geometry, &nbytes);
     if (r != SLUICE_OK)
         return r;
     if (geometry->nbytes != nbytes) {
         return sl_fail(SLUICE_E_PROTOCOL,
-                       "array '%.31s': the writer's record says %" PRIu64
-                       " bytes, its shape %" PRIu64,
-                       name, geometry->nbytes, nbytes);
+                       "array '%.31s': the writer's record says %" PRIu64 " bytes, its shape %" PRIu64, name,
+                       geometry->nbytes, nbytes);
     }
     /* capacities were checked when the generation arrived: their sum does not overflow */
     uint64_t end = capacity->offset + capacity->nbytes;
-    if (geometry->offset < capacity->offset || geometry->offset > end ||
-        nbytes > end - geometry->offset || end > slot_bytes) {
+    if (geometry->offset < capacity->offset || geometry->offset > end || nbytes > end - geometry->offset ||
+        end > slot_bytes) {
         return sl_fail(SLUICE_E_PROTOCOL,
                        "array '%.31s': the writer's record places %" PRIu64 " bytes at %" PRIu64
                        ", its room is %" PRIu64 " to %" PRIu64,

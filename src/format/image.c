@@ -84,38 +84,32 @@ const struct sl_pixel_rule *sl_pixel_rule(uint32_t pixel_format)
 bool sl_image_size_valid(const struct sluice_image *image)
 {
     const struct sl_pixel_rule *rule = sl_pixel_rule(image->pixel_format);
-    return image->width >= 1 && image->height >= 1 && image->width <= SL_IMAGE_MAX &&
-           image->height <= SL_IMAGE_MAX && image->width % (1u << rule->log2_w) == 0 &&
-           image->height % (1u << rule->log2_h) == 0;
+    return image->width >= 1 && image->height >= 1 && image->width <= SL_IMAGE_MAX && image->height <= SL_IMAGE_MAX &&
+           image->width % (1u << rule->log2_w) == 0 && image->height % (1u << rule->log2_h) == 0;
 }
 
 static int bad_size(int result, const char *name, const struct sluice_image *image)
 {
     uint32_t width = image->width, height = image->height;
     if (width < 1 || height < 1 || width > SL_IMAGE_MAX || height > SL_IMAGE_MAX) {
-        return sl_fail(result,
-                       "array '%.31s': an image of %u x %u pixels; each side must be 1 to %u", name,
-                       width, height, SL_IMAGE_MAX);
+        return sl_fail(result, "array '%.31s': an image of %u x %u pixels; each side must be 1 to %u", name, width,
+                       height, SL_IMAGE_MAX);
     }
     const struct sl_pixel_rule *rule = sl_pixel_rule(image->pixel_format);
-    return sl_fail(result, "array '%.31s': an image of %u x %u pixels; %s needs an even %s", name,
-                   width, height, sl_pixel_format_name(image->pixel_format),
-                   width % (1u << rule->log2_w) ? "width" : "height");
+    return sl_fail(result, "array '%.31s': an image of %u x %u pixels; %s needs an even %s", name, width, height,
+                   sl_pixel_format_name(image->pixel_format), width % (1u << rule->log2_w) ? "width" : "height");
 }
 
 int sl_image_check(int result, const char *name, const struct sluice_image *image)
 {
     if (!sl_pixel_rule(image->pixel_format))
-        return sl_fail(result, "array '%.31s': there is no pixel format %u", name,
-                       image->pixel_format);
+        return sl_fail(result, "array '%.31s': there is no pixel format %u", name, image->pixel_format);
     if (!sl_image_size_valid(image))
         return bad_size(result, name, image);
     if (image->row_order > SLUICE_BOTTOM_UP || image->alpha > SLUICE_ALPHA_OPAQUE ||
         image->colour.range > SLUICE_RANGE_FULL) {
-        return sl_fail(
-            result,
-            "array '%.31s': row order %u, alpha %u and range %u: one of them is no known value",
-            name, image->row_order, image->alpha, image->colour.range);
+        return sl_fail(result, "array '%.31s': row order %u, alpha %u and range %u: one of them is no known value",
+                       name, image->row_order, image->alpha, image->colour.range);
     }
     return SLUICE_OK;
 }
@@ -135,8 +129,7 @@ static uint64_t row_count(const struct sl_plane_rule *plane, const struct sluice
 void sl_image_layout(struct sluice_image *image, uint32_t pitch_align)
 {
     const struct sl_pixel_rule *rule = sl_pixel_rule(image->pixel_format);
-    uint64_t row = row_bytes(&rule->planes[0], image), unit = pitch_align ? pitch_align : 1,
-             offset = 0;
+    uint64_t row = row_bytes(&rule->planes[0], image), unit = pitch_align ? pitch_align : 1, offset = 0;
     uint64_t last = row_bytes(&rule->planes[rule->plane_count - 1], image);
     unit *= row / last;
     uint64_t pitch = (row + unit - 1) / unit * unit;
@@ -152,8 +145,7 @@ void sl_image_layout(struct sluice_image *image, uint32_t pitch_align)
 
 /* The end of a plane. Nothing overflows: a pitch is at most 2^46, and there are at most 2^16 rows.
  */
-static uint64_t plane_end(const struct sl_plane_rule *plane, const struct sluice_image *image,
-                          uint32_t i)
+static uint64_t plane_end(const struct sl_plane_rule *plane, const struct sluice_image *image, uint32_t i)
 {
     const struct sluice_plane *p = &image->planes[i];
     return p->offset + (row_count(plane, image) - 1) * p->pitch + row_bytes(plane, image);
@@ -161,20 +153,17 @@ static uint64_t plane_end(const struct sl_plane_rule *plane, const struct sluice
 
 static const char *planes_mend(int result)
 {
-    return result == SLUICE_E_FORMAT ? ": set planes and plane_count to 0 to have them laid out"
-                                     : "";
+    return result == SLUICE_E_FORMAT ? ": set planes and plane_count to 0 to have them laid out" : "";
 }
 
 /* Do the rows of plane `i` fit into it, and into a slot? *end: the plane's end. */
-static int check_plane(int result, const char *name, const struct sluice_image *image, uint32_t i,
-                       uint64_t *end)
+static int check_plane(int result, const char *name, const struct sluice_image *image, uint32_t i, uint64_t *end)
 {
     const struct sl_plane_rule *rule = &sl_pixel_rule(image->pixel_format)->planes[i];
     const struct sluice_plane *plane = &image->planes[i];
     if (plane->pitch < row_bytes(rule, image)) {
         return sl_fail(result,
-                       "array '%.31s': plane %u has a pitch of %" PRIu64
-                       " bytes, less than the %" PRIu64 " of a row%s",
+                       "array '%.31s': plane %u has a pitch of %" PRIu64 " bytes, less than the %" PRIu64 " of a row%s",
                        name, i, plane->pitch, row_bytes(rule, image), planes_mend(result));
     }
     if (plane->pitch <= SL_SLOT_MAX && plane->offset <= SL_SLOT_MAX)
@@ -183,22 +172,21 @@ static int check_plane(int result, const char *name, const struct sluice_image *
         *end = UINT64_MAX;
     if (*end > SL_SLOT_MAX) {
         return sl_fail(result,
-                       "array '%.31s': plane %u (offset %" PRIu64 ", pitch %" PRIu64
-                       ") ends beyond the %" PRIu64 " bytes that a slot can have",
+                       "array '%.31s': plane %u (offset %" PRIu64 ", pitch %" PRIu64 ") ends beyond the %" PRIu64
+                       " bytes that a slot can have",
                        name, i, plane->offset, plane->pitch, SL_SLOT_MAX);
     }
     return SLUICE_OK;
 }
 
-int sl_image_planes_check(int result, const char *name, const struct sluice_image *image,
-                          uint64_t *nbytes)
+int sl_image_planes_check(int result, const char *name, const struct sluice_image *image, uint64_t *nbytes)
 {
     const struct sl_pixel_rule *rule = sl_pixel_rule(image->pixel_format);
     uint64_t ends[SLUICE_MAX_PLANES], last = 0;
     if (image->plane_count != rule->plane_count) {
         return sl_fail(result, "array '%.31s': %s has %u planes, not %u%s", name,
-                       sl_pixel_format_name(image->pixel_format), rule->plane_count,
-                       image->plane_count, planes_mend(result));
+                       sl_pixel_format_name(image->pixel_format), rule->plane_count, image->plane_count,
+                       planes_mend(result));
     }
     for (uint32_t i = 0; i < image->plane_count; i++) {
         uint64_t start = image->planes[i].offset;
@@ -208,10 +196,9 @@ int sl_image_planes_check(int result, const char *name, const struct sluice_imag
         for (uint32_t j = 0; j < i; j++) {
             if (start < ends[j] && image->planes[j].offset < ends[i]) {
                 return sl_fail(result,
-                               "array '%.31s': planes %u (bytes %" PRIu64 " to %" PRIu64
-                               ") and %u (%" PRIu64 " to %" PRIu64 ") overlap%s",
-                               name, j, image->planes[j].offset, ends[j], i, start, ends[i],
-                               planes_mend(result));
+                               "array '%.31s': planes %u (bytes %" PRIu64 " to %" PRIu64 ") and %u (%" PRIu64
+                               " to %" PRIu64 ") overlap%s",
+                               name, j, image->planes[j].offset, ends[j], i, start, ends[i], planes_mend(result));
             }
         }
         last = ends[i] > last ? ends[i] : last;
@@ -282,13 +269,11 @@ void sl_image_view(struct sluice_array *array)
     }
 }
 
-bool sl_image_size(const struct sl_pixel_rule *rule, int ndim, const int64_t *shape,
-                   uint32_t *width, uint32_t *height)
+bool sl_image_size(const struct sl_pixel_rule *rule, int ndim, const int64_t *shape, uint32_t *width, uint32_t *height)
 {
     if (ndim != (rule->channels ? 3 : 2) || (rule->channels && shape[2] != rule->channels))
         return false;
-    if (shape[0] < 1 || shape[0] > SL_IMAGE_MAX * INT64_C(3) || shape[1] < 1 ||
-        shape[1] > SL_IMAGE_MAX)
+    if (shape[0] < 1 || shape[0] > SL_IMAGE_MAX * INT64_C(3) || shape[1] < 1 || shape[1] > SL_IMAGE_MAX)
         return false;
     if (shape[0] * 2 % rule->half_rows)
         return false;

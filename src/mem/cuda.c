@@ -117,8 +117,7 @@ static int map(struct sl_memory *memory, bool writable)
     if (r != 0)
         return r;
     if (!memory->size || memory->size % unit || memory->size > SIZE_MAX)
-        return sl_fail(SLUICE_E_PROTOCOL,
-                       "the peer announced %llu bytes of GPU memory, which comes in units of %zu",
+        return sl_fail(SLUICE_E_PROTOCOL, "the peer announced %llu bytes of GPU memory, which comes in units of %zu",
                        (unsigned long long)memory->size, unit);
     r = sl_cuda_memory_import(context, memory->fd, &handle);
     if (r != 0)
@@ -173,8 +172,8 @@ static void cuda_destroy(struct sl_memory *memory)
 
 static int cuda_copy_begin(struct sl_memory *to, const struct sl_memory *from, uint64_t offset, uint64_t size)
 {
-    return sl_cuda_copy_begin(context_of(to), (uintptr_t)to->address, context_of(from), (uintptr_t)from->address + offset,
-                              (size_t)size);
+    return sl_cuda_copy_begin(context_of(to), (uintptr_t)to->address, context_of(from),
+                              (uintptr_t)from->address + offset, (size_t)size);
 }
 
 static int cuda_copy_look(struct sl_memory *to)

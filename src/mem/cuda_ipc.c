@@ -12,7 +12,7 @@
 #include "util/result.h"
 
 /* Smaller blocks would share an allocation of the driver's with others, and expose these, too. */
-#define UNIT (UINT64_C(2) << 20)
+#define UNIT  (UINT64_C(2) << 20)
 #define MAGIC UINT64_C(0x31637069756c73) /* "sluipc1" */
 
 struct note {
@@ -106,7 +106,8 @@ static int ipc_map(struct sl_memory *memory, bool writable)
     (void)writable; /* a handle always gives full access */
     int r = read_note(memory, &note);
     if (r == 0)
-        r = sl_cuda_explain_versions(NULL, memory->driver, sl_cuda_ipc_open(memory->device, &note.share, memory->size, &block));
+        r = sl_cuda_explain_versions(NULL, memory->driver,
+                                     sl_cuda_ipc_open(memory->device, &note.share, memory->size, &block));
     if (r != 0)
         return r;
     memory->state = block;

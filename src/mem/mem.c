@@ -43,15 +43,16 @@ int sl_mem_choose(const char *kind, const char *device, const struct sl_mem_ops 
         if (r == 0) {
             *ops = kinds[i];
             if (used)
-                sl_log(SLUICE_LOG_INFO, "slots on \"%s\" are opened by handles, so that readers can write to them: %s", device,
-                       missing);
+                sl_log(SLUICE_LOG_INFO, "slots on \"%s\" are opened by handles, so that readers can write to them: %s",
+                       device, missing);
         }
         if (r != SLUICE_E_UNSUPPORTED)
             return r;
         if (used < sizeof missing)
             used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%s", used ? "; " : "", sl_last_error());
     }
-    return sl_fail(SLUICE_E_UNSUPPORTED, "frames cannot lie on \"%s\", but in host memory they can: %s", device, missing);
+    return sl_fail(SLUICE_E_UNSUPPORTED, "frames cannot lie on \"%s\", but in host memory they can: %s", device,
+                   missing);
 }
 
 static void end(void *argument)

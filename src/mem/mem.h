@@ -11,8 +11,8 @@
 
 #include "util/atomic.h"
 
-#define SL_MEM_HOST 1 /* numbers go over the wire */
-#define SL_MEM_CUDA 2
+#define SL_MEM_HOST     1 /* numbers go over the wire */
+#define SL_MEM_CUDA     2
 #define SL_MEM_CUDA_IPC 3
 
 struct sl_memory {
@@ -62,8 +62,8 @@ struct sl_mem_shared {
 
 void sl_mem_drop(struct sl_mem_shared *shared);
 
-/* ops->create of a memory whose `ops` and `device` are set. What is being freed on other threads may be what is missing, and
- * must not pile up: it waits up to 2 s for that. */
+/* ops->create of a memory whose `ops` and `device` are set. What is being freed on other threads may be what is
+ * missing, and must not pile up: it waits up to 2 s for that. */
 int sl_mem_create(struct sl_memory *memory, const char *name, uint64_t size, bool writable);
 
 /* The version of the driver that this process has loaded for such memory (13000: CUDA 13.0); 0: none yet, or it

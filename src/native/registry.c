@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "os/os.h"
 #include "native/wire/wire.h"
+#include "os/os.h"
 #include "util/result.h"
 
 const char *sl_registry_folder(void)
@@ -56,8 +56,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct sluice_registry_entry *)a)->name, ((const struct sluice_registry_entry *)b)->name);
 }
 
-/* A refused connection means that the writer is dead; a full queue, that it is alive. Removes nothing (protocol 5.8). False for
- * a socket of some other program. */
+/* A refused connection means that the writer is dead; a full queue, that it is alive. Removes nothing (protocol 5.8).
+ * False for a socket of some other program. */
 static bool probe(int dir, const char *path, struct sluice_registry_entry *entry)
 {
     struct sl_peer_identity peer;

@@ -12,7 +12,8 @@ const char *sl_registry_folder(void);
 
 int sl_registry_list(const char *folder, struct sluice_registry_entry *entries, size_t capacity, size_t *count);
 
-/* A descriptor that becomes readable when a channel comes or goes. Makes the folder, which could not be watched otherwise. */
+/* A descriptor that becomes readable when a channel comes or goes. Makes the folder, which could not be watched
+ * otherwise. */
 int sl_registry_watch(const char *folder, int *fd);
 
 #endif

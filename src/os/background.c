@@ -10,8 +10,8 @@
 #include "os/os.h"
 #include "util/result.h"
 
-#define AWAIT_TIMEOUT (2 * SLUICE_S)
-#define MAX_THREADS 16 /* of these threads, for who is about to bring more: what is not freed yet must not pile up */
+#define AWAIT_TIMEOUT     (2 * SLUICE_S)
+#define MAX_THREADS       16 /* of these threads, for who is about to bring more: what is not freed yet must not pile up */
 #define MIN_POLL_INTERVAL (SLUICE_MS / 50)
 #define MAX_POLL_INTERVAL SLUICE_MS
 
@@ -48,7 +48,10 @@ bool sl_background_start(void (*function)(void *argument), void *argument)
     return false;
 }
 
-uint32_t sl_background_count(void) { return sl_load(&running, acquire) - (uint32_t)is_background; }
+uint32_t sl_background_count(void)
+{
+    return sl_load(&running, acquire) - (uint32_t)is_background;
+}
 
 static bool await_at_most(uint32_t most)
 {
@@ -70,13 +73,20 @@ void sl_background_run(void (*function)(void *argument), void *argument)
         function(argument);
 }
 
-void sl_background_await_capacity(void) { (void)await_at_most(MAX_THREADS - 1); }
+void sl_background_await_capacity(void)
+{
+    (void)await_at_most(MAX_THREADS - 1);
+}
 
-bool sl_background_drain(void) { return sl_background_count() > 0 && await_at_most(0); }
+bool sl_background_drain(void)
+{
+    return sl_background_count() > 0 && await_at_most(0);
+}
 
 void sl_background_await(const char *channel)
 {
     if (!await_at_most(0))
-        sl_log(SLUICE_LOG_WARN, "channel '%s': closed while the GPU has work of this program: its memory there stays until that ends",
+        sl_log(SLUICE_LOG_WARN,
+               "channel '%s': closed while the GPU has work of this program: its memory there stays until that ends",
                channel);
 }

@@ -25,7 +25,10 @@ int64_t sl_os_now(void);
 int64_t sl_os_now_coarse(void);
 
 /* Without overflow: SLUICE_FOREVER stays SLUICE_FOREVER. */
-static inline int64_t sl_os_later(int64_t from, int64_t ns) { return ns > INT64_MAX - from ? INT64_MAX : from + ns; }
+static inline int64_t sl_os_later(int64_t from, int64_t ns)
+{
+    return ns > INT64_MAX - from ? INT64_MAX : from + ns;
+}
 
 /* The same, from now on. */
 int64_t sl_os_deadline(int64_t timeout_ns);
@@ -61,8 +64,8 @@ int sl_os_memory_check(int fd, uint64_t size, bool read_only);
 int sl_os_map(int fd, uint64_t size, bool writable, void **address);
 void sl_os_unmap(void *address, uint64_t size);
 
-/* For memory that a driver failed to unregister: from now on sl_os_unmap leaves it mapped. Otherwise the process could not
- * use the address again (protocol 6.1). */
+/* For memory that a driver failed to unregister: from now on sl_os_unmap leaves it mapped. Otherwise the process could
+ * not use the address again (protocol 6.1). */
 void sl_os_keep_mapped(void *address);
 
 /* ---- named_shm.c: named shared memory, which programs of other projects open by name ----
@@ -93,15 +96,15 @@ int sl_os_named_open(const char *name, bool writable, int *fd, struct sl_os_name
  * SLUICE_E_EXISTS, without a message, if the name is taken. */
 int sl_os_named_make(const char *name, uint64_t size, int *fd, struct sl_os_named *about);
 
-/* The same without a name: it is freed with its last descriptor and mapping unless it is given one. SLUICE_E_UNSUPPORTED,
- * without a message, if this system cannot do that. */
+/* The same without a name: it is freed with its last descriptor and mapping unless it is given one.
+ * SLUICE_E_UNSUPPORTED, without a message, if this system cannot do that. */
 int sl_os_named_make_hidden(uint64_t size, int *fd, struct sl_os_named *about);
 
 /* Gives it a name. SLUICE_E_EXISTS without a message. */
 int sl_os_named_add_name(int fd, const char *name);
 
-/* Opens the memory of descriptor `fd` again, as an independent writable descriptor. SLUICE_E_UNSUPPORTED, without a message,
- * if this system cannot do that. */
+/* Opens the memory of descriptor `fd` again, as an independent writable descriptor. SLUICE_E_UNSUPPORTED, without a
+ * message, if this system cannot do that. */
 int sl_os_named_reopen(int fd, int *again);
 
 /* Which memory a descriptor or a name refers to. For a name: SLUICE_E_NOT_FOUND without a message. */
@@ -137,8 +140,8 @@ int sl_os_named_lock(int fd, bool shared);
 bool sl_os_named_locked(int fd);
 
 /* Is this the only writable descriptor of the memory? 1: yes; 0: another process has one, so that process is alive.
- * SLUICE_E_UNSUPPORTED, without a message, where the system cannot tell, also for another user's file. (Windows has no such
- * question: a section is made with its size.) */
+ * SLUICE_E_UNSUPPORTED, without a message, where the system cannot tell, also for another user's file. (Windows has no
+ * such question: a section is made with its size.) */
 int sl_os_named_alone(int fd);
 
 /* ---- futex.c: sleeping on a word that others change ----
@@ -151,8 +154,9 @@ int sl_os_named_alone(int fd);
  * Works across processes, and on a read-only mapping. Sets no error message. */
 int sl_os_futex_wait(const sl_word32 *word, uint32_t value, int64_t deadline);
 
-/* The same for a caller that wants to check again at about `until`, and may wake slightly before that. In sl_os_futex_wait the kernel
- * may wake the thread late by up to its timer slack, which is 50 us unless the program has set it. */
+/* The same for a caller that wants to check again at about `until`, and may wake slightly before that. In
+ * sl_os_futex_wait the kernel may wake the thread late by up to its timer slack, which is 50 us unless the program has
+ * set it. */
 int sl_os_futex_wait_precise(const sl_word32 *word, uint32_t value, int64_t until);
 
 /* Wakes up to `count` waiters. */
@@ -160,10 +164,9 @@ void sl_os_futex_wake(const sl_word32 *word, int count);
 
 /* ---- dir.c: the folder of channels, its locks and sockets ---- */
 
-/* The absolute path of the folder of channels: SLUICE_DIR, else $XDG_RUNTIME_DIR/sluice if $XDG_RUNTIME_DIR belongs to this
- * user (after sudo it may be another's), else /tmp/sluice-UID. Setuid programs ignore both variables.
- * *ours: it is one of the two standard folders, which only this user can access.
- * SLUICE_E_INVALID if `size` is too small. */
+/* The absolute path of the folder of channels: SLUICE_DIR, else $XDG_RUNTIME_DIR/sluice if $XDG_RUNTIME_DIR belongs to
+ * this user (after sudo it may be another's), else /tmp/sluice-UID. Setuid programs ignore both variables. *ours: it is
+ * one of the two standard folders, which only this user can access. SLUICE_E_INVALID if `size` is too small. */
 int sl_os_folder_name(char *path, size_t size, bool *ours);
 
 /* The k-th standard folder in which a channel of this machine might also be (k = 0, 1, ...), for the
@@ -172,7 +175,7 @@ bool sl_os_folder_other(int k, char *path, size_t size);
 
 struct sl_folder_options {
     bool create;
-    bool others;     /* other users or groups may use it: mode 0711, else 0700 */
+    bool others; /* other users or groups may use it: mode 0711, else 0700 */
 };
 
 /* Opens the folder, and makes it if need be. A standard folder must be a real directory (no link), owned by us,
@@ -194,8 +197,8 @@ void sl_os_lock_forget(int fd);
 
 /* Makes a listening SOCK_SEQPACKET socket under `name`, which it replaces atomically (made under
  * `temporary`, then renamed). `mode` is the file's. Long paths work. */
-int sl_os_listen(int dir, const char *path, const char *name, const char *temporary, unsigned mode,
-                 int64_t group, int *fd);
+int sl_os_listen(int dir, const char *path, const char *name, const char *temporary, unsigned mode, int64_t group,
+                 int *fd);
 
 /* Connects. SLUICE_E_NOT_FOUND: no such name, or nobody listens (*stale: the file exists);
  * SLUICE_AGAIN: its queue is full, try later; SLUICE_E_PERMISSION; SLUICE_E_PROTOCOL: a socket, but
@@ -211,8 +214,9 @@ int sl_os_list(int dir, int (*each)(void *context, const char *name, uint32_t ui
 int sl_os_watch_open(const char *path, int *fd);
 bool sl_os_watch_drain(int fd); /* true if anything happened */
 
-/* Reads some of the events and calls `each` with the name of each one; NULL: events were lost, or the folder itself is gone.
- * False if there were none. It does not read until none are left, as others may make names faster than they are read. */
+/* Reads some of the events and calls `each` with the name of each one; NULL: events were lost, or the folder itself is
+ * gone. False if there were none. It does not read until none are left, as others may make names faster than they are
+ * read. */
 bool sl_os_watch_read(int fd, void (*each)(void *context, const char *name), void *context);
 
 /* ---- fd_passing.c: messages with descriptors ---- */
@@ -256,8 +260,8 @@ bool sl_os_is_wake_socket(int fd);
  * its watch for a while (sl_service_pause). */
 int sl_os_accept(int listener, int *fd);
 
-/* 0 if the process can open `count` more descriptors, else SLUICE_E_NO_DESCRIPTORS with its limit. Slow, for failures only:
- * it checks each number, and opens none. */
+/* 0 if the process can open `count` more descriptors, else SLUICE_E_NO_DESCRIPTORS with its limit. Slow, for failures
+ * only: it checks each number, and opens none. */
 int sl_os_descriptors_left(uint32_t count);
 void sl_os_close(int fd); /* keeps errno; -1 is ignored; undoes sl_os_close_in_child */
 
@@ -328,8 +332,8 @@ bool sl_os_readable(const void *address);
 
 /* ---- fork.c ---- */
 
-/* Is this process a child made by fork or clone without exec, after sl_fork_install? False if the child itself was the first
- * to call sl_fork_install. Costs one load, or a getpid where the kernel cannot wipe pages on fork. */
+/* Is this process a child made by fork or clone without exec, after sl_fork_install? False if the child itself was the
+ * first to call sl_fork_install. Costs one load, or a getpid where the kernel cannot wipe pages on fork. */
 bool sl_os_forked(void);
 
 /* From now on forks are detected. Descriptors and the service thread call it themselves; whatever else
@@ -347,7 +351,9 @@ void sl_os_keep_in_child(int fd);
 
 /* ---- thread.c ---- */
 
-typedef struct sl_mutex { _Alignas(16) unsigned char opaque[64]; } sl_mutex;
+typedef struct sl_mutex {
+    _Alignas(16) unsigned char opaque[64];
+} sl_mutex;
 void sl_mutex_init(sl_mutex *mutex);
 void sl_mutex_finish(sl_mutex *mutex);
 void sl_mutex_lock(sl_mutex *mutex);
@@ -364,8 +370,8 @@ int sl_os_start_thread(void (*function)(void *argument), void *argument);
  *
  * A driver that frees memory may first wait for all work that the program has on the GPU. */
 
-/* Calls function(argument) on a new thread; on this one if none can be made, or if this is such a thread already. The caller
- * holds no lock that the function takes. */
+/* Calls function(argument) on a new thread; on this one if none can be made, or if this is such a thread already. The
+ * caller holds no lock that the function takes. */
 void sl_background_run(void (*function)(void *argument), void *argument);
 
 /* The same for callers that cannot run it themselves: false if no thread can be made. */
@@ -405,11 +411,11 @@ void sl_service_unlock(void);
  * closing it. */
 struct sl_watch {
     void (*ready)(struct sl_watch *watch, bool readable, bool hung_up); /* the fd is readable or hung up */
-    void (*timer)(struct sl_watch *watch);                             /* `deadline` has passed */
-    int fd;           /* -1: a timer only */
-    int64_t deadline; /* 0: none. Cleared before timer() is called */
-    bool added;       /* private from here on */
-    bool muted;       /* hung up and reported: its fd is not polled any more */
+    void (*timer)(struct sl_watch *watch);                              /* `deadline` has passed */
+    int fd;                                                             /* -1: a timer only */
+    int64_t deadline;                                                   /* 0: none. Cleared before timer() is called */
+    bool added;                                                         /* private from here on */
+    bool muted;        /* hung up and reported: its fd is not polled any more */
     size_t heap_index; /* its index among the timers */
 };
 
@@ -430,7 +436,8 @@ void sl_service_drop(void);
 
 /* ---- dl.c: libraries loaded at run time ---- */
 
-/* SLUICE_E_NO_DESCRIPTORS if no descriptor is left to open it with, else SLUICE_E_UNSUPPORTED if it cannot be loaded. */
+/* SLUICE_E_NO_DESCRIPTORS if no descriptor is left to open it with, else SLUICE_E_UNSUPPORTED if it cannot be loaded.
+ */
 int sl_os_dl_open(const char *name, void **library);
 void *sl_os_dl_symbol(void *library, const char *name);
 void sl_os_dl_close(void *library);

@@ -17,13 +17,14 @@ struct sl_sync_pages {
     /* Registered; NULL if it cannot be registered, or streams cannot write words: */
     void *address;
     struct sl_host_funcs *host_funcs; /* then these raise the words */
-    sl_word checked;            /* the last stream that was found to belong to this GPU */
+    sl_word checked;                  /* the last stream that was found to belong to this GPU */
 };
 
 /* Chooses how words of these pages will be raised. */
 static int choose_signalling(struct sl_sync_pages *pages, void *address, uint64_t size, bool writable)
 {
-    int r = sl_cuda_check_cap(pages->context, SL_CU_CAN_WRITE_64, "write 64-bit words from a stream (cuStreamWriteValue64)");
+    int r = sl_cuda_check_cap(pages->context, SL_CU_CAN_WRITE_64,
+                              "write 64-bit words from a stream (cuStreamWriteValue64)");
     if (r == 0)
         r = sl_cuda_register(pages->context, address, size, writable);
     if (r == 0)
@@ -35,8 +36,7 @@ static int choose_signalling(struct sl_sync_pages *pages, void *address, uint64_
     return sl_host_funcs_create(&pages->host_funcs);
 }
 
-static int cuda_attach(const char *device, void *address, uint64_t size, bool writable,
-                       struct sl_sync_pages **out)
+static int cuda_attach(const char *device, void *address, uint64_t size, bool writable, struct sl_sync_pages **out)
 {
     struct sl_sync_pages *pages = calloc(1, sizeof *pages);
     if (!pages)
@@ -78,8 +78,8 @@ static int queue_one(struct sl_cuda_context *context, struct sl_cu_stream *strea
 }
 
 /* Queues the writes in one driver call. */
-static int queue_many(struct sl_cuda_context *context, struct sl_cu_stream *stream,
-                 const struct sl_signal *signals, uint32_t count)
+static int queue_many(struct sl_cuda_context *context, struct sl_cu_stream *stream, const struct sl_signal *signals,
+                      uint32_t count)
 {
     union sl_cu_mem_op operations[SL_SIGNALS];
 
@@ -90,20 +90,20 @@ static int queue_many(struct sl_cuda_context *context, struct sl_cu_stream *stre
         int r = sl_cuda_address(context, signals[i].word, &address);
         if (r != 0)
             return r;
-        operations[i] = (union sl_cu_mem_op){ .write = { .operation = SL_CU_MEM_OP_WRITE_64,
-                                                         .address = address,
-                                                         .value = signals[i].value } };
+        operations[i] = (union sl_cu_mem_op){
+            .write = { .operation = SL_CU_MEM_OP_WRITE_64, .address = address, .value = signals[i].value }
+        };
     }
     return sl_cu(context, StreamBatchMemOp, stream, count, operations, 0);
 }
 
-static inline int queue(const struct sl_sync_pages *pages, struct sl_cu_stream *stream,
-                        const struct sl_signal *signals, uint32_t count)
+static inline int queue(const struct sl_sync_pages *pages, struct sl_cu_stream *stream, const struct sl_signal *signals,
+                        uint32_t count)
 {
     struct sl_cuda_context *context = pages->context;
     int r = pages->host_funcs ? sl_host_funcs_queue(pages->host_funcs, context, stream, signals, count)
-            : count == 1   ? queue_one(context, stream, signals)
-                           : queue_many(context, stream, signals, count);
+            : count == 1      ? queue_one(context, stream, signals)
+                              : queue_many(context, stream, signals, count);
 
     if (r == 0)
         sl_cuda_flush(context, stream);
@@ -112,13 +112,14 @@ static inline int queue(const struct sl_sync_pages *pages, struct sl_cu_stream *
 
 /* The stream on which to queue calls behind the work that `thread` queued on `stream`, without invalidating a capture.
  *
- * Only its own thread can name a per-thread default stream. For another thread's the default stream itself does, and nothing else:
- * it waits for all blocking streams, of which each thread's is one, while the auxiliary stream (sl_cuda_aux_stream) waits for it alone.
- * A capture on any blocking stream shuts it. To ask about that (below) harms no capture, and the caller tries again later. Should
- * one begin between the question and the call, the driver refuses the call and ends that capture: there is no event to wait for
- * instead, as none can be recorded on a stream that captures, which is why the release came to be held back. */
+ * Only its own thread can name a per-thread default stream. For another thread's the default stream itself does, and
+ * nothing else: it waits for all blocking streams, of which each thread's is one, while the auxiliary stream
+ * (sl_cuda_aux_stream) waits for it alone. A capture on any blocking stream shuts it. To ask about that (below) harms
+ * no capture, and the caller tries again later. Should one begin between the question and the call, the driver refuses
+ * the call and ends that capture: there is no event to wait for instead, as none can be recorded on a stream that
+ * captures, which is why the release came to be held back. */
 static int find_target(struct sl_cuda_context *context, const struct sl_stream *stream, uint64_t thread,
-                      struct sl_cu_stream **target)
+                       struct sl_cu_stream **target)
 {
     enum sl_cuda_capture state;
 
@@ -157,8 +158,8 @@ static int cuda_alive(const struct sl_sync_pages *pages)
     return sl_cuda_alive(pages->context);
 }
 
-/* Fails if `context` is another incarnation of the GPU's context than the pages' (somebody reset the GPU) and has ended: its native
- * stream is gone then. If the pages' context is the one that ended, the next call in it fails. */
+/* Fails if `context` is another incarnation of the GPU's context than the pages' (somebody reset the GPU) and has
+ * ended: its native stream is gone then. If the pages' context is the one that ended, the next call in it fails. */
 static int check_identity(const struct sl_sync_pages *pages, struct sl_cuda_context *context)
 {
     struct sl_cuda_scope scope;
@@ -172,8 +173,7 @@ static int check_identity(const struct sl_sync_pages *pages, struct sl_cuda_cont
 }
 
 /* A reference to the stream, if it belongs to the pages' own GPU. */
-static int hold_stream(const struct sl_sync_pages *pages, struct sluice_stream handle,
-                struct sl_stream **stream)
+static int hold_stream(const struct sl_sync_pages *pages, struct sluice_stream handle, struct sl_stream **stream)
 {
     struct sl_stream *held;
     int r = sl_stream_hold(handle, &held);
@@ -264,8 +264,8 @@ static int cuda_signal_inside(const struct sl_sync_pages *pages, const struct sl
     return r == 0 && count > 0 ? queue(pages, target, signals, count) : r;
 }
 
-static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream handle,
-                       const struct sl_signal *signals, uint32_t count)
+static int cuda_signal(const struct sl_sync_pages *pages, struct sluice_stream handle, const struct sl_signal *signals,
+                       uint32_t count)
 {
     struct sl_stream *stream;
 
@@ -291,17 +291,19 @@ static bool cuda_direct(const struct sl_sync_pages *pages)
  * blocked stream would block more than itself (protocol, part 7). */
 static int cuda_can_wait(const struct sl_sync_pages *pages)
 {
-    int r = sl_cuda_check_cap(pages->context, SL_CU_CAN_WAIT_64,
-                         "wait for 64-bit words on a stream (cuStreamWaitValue64)");
+    int r =
+        sl_cuda_check_cap(pages->context, SL_CU_CAN_WAIT_64, "wait for 64-bit words on a stream (cuStreamWaitValue64)");
     if (r == 0 && pages->host_funcs) /* its message has the reason */
-        r = sl_cuda_check_cap(pages->context, SL_CU_CAN_REGISTER_HOST, "wait for words of host memory (cuMemHostRegister)");
+        r = sl_cuda_check_cap(pages->context, SL_CU_CAN_REGISTER_HOST,
+                              "wait for words of host memory (cuMemHostRegister)");
     if (r == 0 && pages->host_funcs)
         r = sl_fail(SLUICE_E_UNSUPPORTED, "%s: the driver takes no host memory, so no stream can wait for a word there",
                     pages->context->name);
     if (r != 0)
         return r;
     if (sl_cuda_calls_block())
-        return sl_fail(SLUICE_E_UNSUPPORTED, "%s: CUDA_LAUNCH_BLOCKING is set: each launch would wait for the frame, too",
+        return sl_fail(SLUICE_E_UNSUPPORTED,
+                       "%s: CUDA_LAUNCH_BLOCKING is set: each launch would wait for the frame, too",
                        pages->context->name);
     if (sl_cuda_mps(pages->context->device) == SL_CUDA_MPS_CLIENT)
         return sl_fail(SLUICE_E_UNSUPPORTED, "%s: its clients share the queues of an MPS server, and would wait, too",

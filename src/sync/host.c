@@ -29,8 +29,8 @@ static int host_check(const struct sl_sync_pages *pages, struct sluice_stream st
     return sl_stream_check(stream, &sl_device_host);
 }
 
-static int host_signal(const struct sl_sync_pages *pages, struct sluice_stream stream,
-                       const struct sl_signal *signals, uint32_t count)
+static int host_signal(const struct sl_sync_pages *pages, struct sluice_stream stream, const struct sl_signal *signals,
+                       uint32_t count)
 {
     (void)pages;
     (void)stream;
@@ -69,8 +69,7 @@ static int host_await(const struct sl_sync_pages *pages, const struct sl_stream 
     return 0;
 }
 
-static int host_attach(const char *device, void *address, uint64_t size, bool writable,
-                       struct sl_sync_pages **pages)
+static int host_attach(const char *device, void *address, uint64_t size, bool writable, struct sl_sync_pages **pages)
 {
     (void)device;
     (void)address;

@@ -14,9 +14,9 @@
 enum state {
     IDLE,
     QUEUED,   /* by the thread that queues it, until the function is called */
-    RUNNING, /* its words are being raised */
-    DETACHED,    /* its pages were detached before the call: it raises nothing, and frees itself */
-    LOST,    /* its context was lost, too: it may still be called, so it is leaked */
+    RUNNING,  /* its words are being raised */
+    DETACHED, /* its pages were detached before the call: it raises nothing, and frees itself */
+    LOST,     /* its context was lost, too: it may still be called, so it is leaked */
 };
 
 struct func {
@@ -122,7 +122,7 @@ static void call_func(void *data)
 }
 
 int sl_host_funcs_queue(struct sl_host_funcs *host_funcs, struct sl_cuda_context *context, struct sl_cu_stream *stream,
-                     const struct sl_signal *signals, uint32_t count)
+                        const struct sl_signal *signals, uint32_t count)
 {
     if (count > SL_SIGNALS)
         return sl_fail(SLUICE_E_LIMIT, "%u words cannot be raised at once; %d can", count, SL_SIGNALS);

@@ -18,6 +18,6 @@ void sl_host_funcs_destroy(struct sl_host_funcs *host_funcs, const struct sl_cud
 
 /* Queues one call for all the words. Inside sl_cuda_enter, on a stream that captures nothing. */
 int sl_host_funcs_queue(struct sl_host_funcs *host_funcs, struct sl_cuda_context *context, struct sl_cu_stream *stream,
-                     const struct sl_signal *signals, uint32_t count);
+                        const struct sl_signal *signals, uint32_t count);
 
 #endif

@@ -30,25 +30,29 @@ struct sl_sync_ops {
     /* Registers these whole pages with `device`, such as "cuda:0", before words in them are signalled; on a thread that
      * may wait for the driver. Detach before the pages are unmapped: it may have to
      * wait for streams that are blocked, so with no lock held, and not at the process's exit. */
-    int (*attach)(const char *device, void *address, uint64_t size, bool writable,
-                  struct sl_sync_pages **pages);
+    int (*attach)(const char *device, void *address, uint64_t size, bool writable, struct sl_sync_pages **pages);
     void (*detach)(struct sl_sync_pages *pages);
-    /* 0 while the device works; else SLUICE_E_DRIVER with the reason: then queued work is lost, too, and raises no words. */
+    /* 0 while the device works; else SLUICE_E_DRIVER with the reason: then queued work is lost, too, and raises no
+     * words. */
     int (*alive)(const struct sl_sync_pages *pages);
-    /* The same, after asking the driver, which reports a dead context only when it is called: about a stream of Sluice's own, as a
-     * program's may begin to capture just then. For work that is late, as the call takes a microsecond. */
+    /* The same, after asking the driver, which reports a dead context only when it is called: about a stream of
+     * Sluice's own, as a program's may begin to capture just then. For work that is late, as the call takes a
+     * microsecond. */
     int (*probe)(const struct sl_sync_pages *pages);
-    /* How long a process's work on the device may still run after its connections and its pidfd have shown its death; ns. */
+    /* How long a process's work on the device may still run after its connections and its pidfd have shown its death;
+     * ns. */
     int64_t (*lingers)(const struct sl_sync_pages *pages);
     /* May `stream` raise words of these pages? SLUICE_ON_CPU may. As sl_stream_check. */
     int (*check)(const struct sl_sync_pages *pages, struct sluice_stream stream);
     /* Stores values into words that others wait for, behind the work queued on `stream`: whoever sees them also sees
-     * everything that this work has written. In this order; all or none. SLUICE_E_CAPTURING if the stream captures, as they
-     * would become part of the graph. `pages` name the device; the words may also be in other pages attached to it. */
-    int (*signal)(const struct sl_sync_pages *pages, struct sluice_stream stream,
-                  const struct sl_signal *signals, uint32_t count);
-    /* The same on a stream that the caller holds (sl_stream_hold) and that signal or check has accepted before: its handle
-     * may have ended since. `thread` is its place's (sl_stream_queue) where the work was queued, which may be another thread. */
+     * everything that this work has written. In this order; all or none. SLUICE_E_CAPTURING if the stream captures, as
+     * they would become part of the graph. `pages` name the device; the words may also be in other pages attached to
+     * it. */
+    int (*signal)(const struct sl_sync_pages *pages, struct sluice_stream stream, const struct sl_signal *signals,
+                  uint32_t count);
+    /* The same on a stream that the caller holds (sl_stream_hold) and that signal or check has accepted before: its
+     * handle may have ended since. `thread` is its place's (sl_stream_queue) where the work was queued, which may be
+     * another thread. */
     int (*signal_held)(const struct sl_sync_pages *pages, const struct sl_stream *stream, uint64_t thread,
                        const struct sl_signal *signals, uint32_t count);
     /* The same for a caller that has entered the device's context (sl_cuda_enter). NULL: this kind has no contexts. */
@@ -58,9 +62,9 @@ struct sl_sync_ops {
     bool (*direct)(const struct sl_sync_pages *pages);
     /* Can streams wait for words of these pages? 0, or SLUICE_E_UNSUPPORTED with the reason. */
     int (*can_wait)(const struct sl_sync_pages *pages);
-    /* Makes `stream`, which the caller holds and check has accepted, wait until the word reaches `value` (sl_reached, or it is
-     * poisoned); results as of signal. A stream that waits may block other streams of its process, and some driver calls:
-     * somebody must raise the word in the end, the CPU if nobody else. */
+    /* Makes `stream`, which the caller holds and check has accepted, wait until the word reaches `value` (sl_reached,
+     * or it is poisoned); results as of signal. A stream that waits may block other streams of its process, and some
+     * driver calls: somebody must raise the word in the end, the CPU if nobody else. */
     int (*await)(const struct sl_sync_pages *pages, const struct sl_stream *stream, sl_word *word, uint64_t value);
     /* To be called once before signalling work that the CPU did: makes non-temporal stores visible,
      * too. */
@@ -75,8 +79,8 @@ static inline void sl_settle(void)
 #endif
 }
 
-/* How many streams of a process may wait for frames at once, on channels of every kind; eight block all others (measured).
- * A caller reserves one before it queues the wait, and releases it when the stream goes on. */
+/* How many streams of a process may wait for frames at once, on channels of every kind; eight block all others
+ * (measured). A caller reserves one before it queues the wait, and releases it when the stream goes on. */
 #define SL_SYNC_MAX_WAITS 3
 bool sl_sync_wait_available(void);
 bool sl_sync_wait_reserve(void);

@@ -133,9 +133,9 @@ void sl_timers_print(void)
         if (timer.count == 0)
             continue;
         if (used == 0)
-            used = (size_t)snprintf(text, sizeof text, "sluice: timers of %s, process %u\n%-12s%10s%11s%11s%11s%11s%11s\n",
-                                    program, sl_os_pid(), "stage", "count", "mean", "p50 under", "p99 under", "longest",
-                                    "total");
+            used = (size_t)snprintf(
+                text, sizeof text, "sluice: timers of %s, process %u\n%-12s%10s%11s%11s%11s%11s%11s\n", program,
+                sl_os_pid(), "stage", "count", "mean", "p50 under", "p99 under", "longest", "total");
         used += (size_t)snprintf(text + used, sizeof text - used, "%-12s%10llu %s %s %s %s %s\n", timer.name,
                                  (unsigned long long)timer.count,
                                  time_text(a, (double)timer.total_ns / (double)timer.count),

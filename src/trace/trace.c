@@ -41,7 +41,8 @@ static uint32_t wanted_ranges(void)
         return SL_TRACE_FRAMES;
     if (strcmp(value, "2") == 0)
         return SL_TRACE_FRAMES | SL_TRACE_INSIDE;
-    sl_log(SLUICE_LOG_WARN, "SLUICE_NVTX is '%.40s': 1 is for frames, 2 also for what happens inside; taken as 1", value);
+    sl_log(SLUICE_LOG_WARN, "SLUICE_NVTX is '%.40s': 1 is for frames, 2 also for what happens inside; taken as 1",
+           value);
     return SL_TRACE_FRAMES;
 }
 

@@ -57,7 +57,7 @@ enum sl_stage {
 
 #if defined(__GNUC__)
 #define SL_TRACE_RARELY(x) __builtin_expect((x) != 0, 0)
-#define SL_TRACE_HIDDEN __attribute__((visibility("hidden"))) /* allows access without the GOT */
+#define SL_TRACE_HIDDEN    __attribute__((visibility("hidden"))) /* allows access without the GOT */
 #else
 #define SL_TRACE_RARELY(x) (x)
 #define SL_TRACE_HIDDEN
@@ -66,8 +66,7 @@ enum sl_stage {
 extern SL_TRACE_HIDDEN sl_word32 sl_trace_bits;
 
 #define SL_STAGE_BEGIN(stage) \
-    int64_t sl_since_##stage = \
-        SL_TRACE_RARELY(sl_load(&sl_trace_bits, relaxed)) ? sl_trace_begin(SL_STAGE_##stage) : 0
+    int64_t sl_since_##stage = SL_TRACE_RARELY(sl_load(&sl_trace_bits, relaxed)) ? sl_trace_begin(SL_STAGE_##stage) : 0
 #define SL_STAGE_END(stage) \
     do { \
         if (SL_TRACE_RARELY(sl_since_##stage)) \

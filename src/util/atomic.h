@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-typedef _Atomic uint64_t sl_word;  /* a shared 64-bit word */
+typedef _Atomic uint64_t sl_word;   /* a shared 64-bit word */
 typedef _Atomic uint32_t sl_word32; /* a shared 32-bit word (futexes) */
 
 #ifdef SL_MODEL
@@ -21,24 +21,25 @@ void sl_model_store(void *word, int bytes, uint64_t value, int order);
 uint64_t sl_model_add(void *word, int bytes, uint64_t value);
 uint64_t sl_model_exchange(void *word, int bytes, uint64_t value);
 
-#define SL_MODEL_ORDER(x) memory_order_##x
-#define sl_load(p, order) ((uint64_t)sl_model_load((p), sizeof(*(p)), SL_MODEL_ORDER(order)))
+#define SL_MODEL_ORDER(x)     memory_order_##x
+#define sl_load(p, order)     ((uint64_t)sl_model_load((p), sizeof(*(p)), SL_MODEL_ORDER(order)))
 #define sl_store(p, v, order) sl_model_store((p), sizeof(*(p)), (v), SL_MODEL_ORDER(order))
-#define sl_add(p, v) sl_model_add((p), sizeof(*(p)), (v))
-#define sl_exchange(p, v) sl_model_exchange((p), sizeof(*(p)), (v))
+#define sl_add(p, v)          sl_model_add((p), sizeof(*(p)), (v))
+#define sl_exchange(p, v)     sl_model_exchange((p), sizeof(*(p)), (v))
 
 #else
 
 /* order: relaxed, acquire, release, seq_cst */
-#define sl_load(p, order) atomic_load_explicit((p), memory_order_##order)
+#define sl_load(p, order)     atomic_load_explicit((p), memory_order_##order)
 #define sl_store(p, v, order) atomic_store_explicit((p), (v), memory_order_##order)
-#define sl_add(p, v) atomic_fetch_add_explicit((p), (v), memory_order_seq_cst)
-#define sl_exchange(p, v) atomic_exchange_explicit((p), (v), memory_order_seq_cst)
+#define sl_add(p, v)          atomic_fetch_add_explicit((p), (v), memory_order_seq_cst)
+#define sl_exchange(p, v)     atomic_exchange_explicit((p), (v), memory_order_seq_cst)
 
 #endif
 
 /* 64 bits at any address within one cache line, as placed by wires of other projects: one atomic access where the CPU
- * supports it (x86), else byte by byte, so that some bytes may be older. The load is an acquire, the store a release. */
+ * supports it (x86), else byte by byte, so that some bytes may be older. The load is an acquire, the store a release.
+ */
 static inline uint64_t sl_load_wide(const void *at)
 {
     uint64_t value = 0;
@@ -63,8 +64,8 @@ static inline void sl_store_wide(void *at, uint64_t value)
 #endif
 }
 
-/* Orders reads of plain memory before it with loads after it. (Not an atomic_thread_fence, which ThreadSanitizer does not
- * support.) */
+/* Orders reads of plain memory before it with loads after it. (Not an atomic_thread_fence, which ThreadSanitizer does
+ * not support.) */
 static inline void sl_after_reads(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -76,9 +77,9 @@ static inline void sl_after_reads(void)
 #endif
 }
 
-/* Prefetches the cache line of a word for writing, so that a later store with a fence, or before one, need not wait until
- * other CPUs have given up the line. (The compiler's builtin prefetches for reading unless told that the CPU has prefetchw;
- * all 64-bit x86 CPUs have it, or treat it as a no-op.) */
+/* Prefetches the cache line of a word for writing, so that a later store with a fence, or before one, need not wait
+ * until other CPUs have given up the line. (The compiler's builtin prefetches for reading unless told that the CPU has
+ * prefetchw; all 64-bit x86 CPUs have it, or treat it as a no-op.) */
 static inline void sl_fetch_to_store(const void *at)
 {
 #if defined(__x86_64__)

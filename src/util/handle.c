@@ -12,9 +12,9 @@
 #include "util/atomic.h"
 #include "util/result.h"
 
-#define INDEX_BITS 24
-#define INDEX_MASK ((UINT64_C(1) << INDEX_BITS) - 1)
-#define CHUNK_BITS 10
+#define INDEX_BITS    24
+#define INDEX_MASK    ((UINT64_C(1) << INDEX_BITS) - 1)
+#define CHUNK_BITS    10
 #define CHUNK_ENTRIES (1u << CHUNK_BITS)
 
 /* A test sets these to small values to reach the limits. */
@@ -33,7 +33,7 @@ struct entry {
     _Atomic uint64_t name; /* the live handle, or 0 */
     _Atomic uint64_t last; /* the newest handle ever issued for this index */
     _Atomic(void *) object;
-    _Atomic uint32_t next; /* in the free list */
+    _Atomic uint32_t next;  /* in the free list */
     _Atomic uint32_t noted; /* generation of the newest handle that ended with another object; 0: none */
 };
 
@@ -77,8 +77,7 @@ static uint32_t take_free(void)
         uint32_t index = (uint32_t)(head & INDEX_MASK);
         uint64_t counter = (head & ~INDEX_MASK) + INDEX_MASK + 1;
         uint64_t next = counter | sl_load(&entry_known(index)->next, relaxed);
-        if (atomic_compare_exchange_weak_explicit(&free_list, &head, next, memory_order_acquire,
-                                                  memory_order_acquire))
+        if (atomic_compare_exchange_weak_explicit(&free_list, &head, next, memory_order_acquire, memory_order_acquire))
             return index;
     }
     return 0;
@@ -91,8 +90,8 @@ static void give_free(struct entry *entry, uint32_t index)
     do {
         sl_store(&entry->next, (uint32_t)(head & INDEX_MASK), relaxed);
         next = ((head & ~INDEX_MASK) + INDEX_MASK + 1) | index;
-    } while (!atomic_compare_exchange_weak_explicit(&free_list, &head, next, memory_order_release,
-                                                    memory_order_relaxed));
+    } while (
+        !atomic_compare_exchange_weak_explicit(&free_list, &head, next, memory_order_release, memory_order_relaxed));
 }
 
 static int make_chunk(uint32_t index)
@@ -143,8 +142,7 @@ static int why_not(uint64_t handle, struct entry *entry)
     uint64_t last = sl_load(&entry->last, relaxed);
     if (generation_of(handle) > generation_of(last))
         return SLUICE_E_HANDLE;
-    return generation_of(handle) == generation_of(last) && handle != last ? SLUICE_E_HANDLE
-                                                                          : SLUICE_E_STALE;
+    return generation_of(handle) == generation_of(last) && handle != last ? SLUICE_E_HANDLE : SLUICE_E_STALE;
 }
 
 void *sl_handle_get(uint64_t handle, enum sl_handle_kind kind, int *why)

@@ -34,8 +34,8 @@ bool sl_handle_is_alive(uint64_t handle, enum sl_handle_kind kind);
  * object back, the others NULL. */
 void *sl_handle_end(uint64_t handle, enum sl_handle_kind kind);
 
-/* note: records, before a live handle ends, that it ends because something else did. noted, of a handle that has ended: 1: it
- * was noted; 0: it was not; -1: not known, as it is older than a handle with the same index that was noted. */
+/* note: records, before a live handle ends, that it ends because something else did. noted, of a handle that has ended:
+ * 1: it was noted; 0: it was not; -1: not known, as it is older than a handle with the same index that was noted. */
 void sl_handle_note(uint64_t handle, enum sl_handle_kind kind);
 int sl_handle_noted(uint64_t handle, enum sl_handle_kind kind);
 

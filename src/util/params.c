@@ -15,8 +15,8 @@ static int size_of(const void *caller, size_t least, const char *what, size_t *s
         return sl_fail(SLUICE_E_INVALID, "no %s was given", what);
     memcpy(&given, caller, sizeof given);
     if (given < least || given > LARGEST)
-        return sl_fail(SLUICE_E_INVALID, "%s says a size of %u bytes: set its `size`, or start from its initialiser", what,
-                       given);
+        return sl_fail(SLUICE_E_INVALID, "%s says a size of %u bytes: set its `size`, or start from its initialiser",
+                       what, given);
     *size = given;
     return 0;
 }

@@ -25,11 +25,11 @@ const char *sl_last_error(void)
 const char *sl_result_name(int result)
 {
     switch (result) {
-#define NAME(name, number, text) case number: return #name;
+#define NAME(name, number, text) \
+    case number: return #name;
         SLUICE_RESULTS(NAME)
 #undef NAME
-    default:
-        return "?";
+    default: return "?";
     }
 }
 
@@ -55,16 +55,12 @@ static int errno_result(int error)
 {
     switch (error) {
     case EACCES:
-    case EPERM:
-        return SLUICE_E_PERMISSION;
+    case EPERM: return SLUICE_E_PERMISSION;
     case ENOMEM:
-    case ENOSPC:
-        return SLUICE_E_NO_MEMORY;
+    case ENOSPC: return SLUICE_E_NO_MEMORY;
     case EMFILE:
-    case ENFILE:
-        return SLUICE_E_NO_DESCRIPTORS;
-    default:
-        return SLUICE_E_SYSTEM;
+    case ENFILE: return SLUICE_E_NO_DESCRIPTORS;
+    default: return SLUICE_E_SYSTEM;
     }
 }
 
@@ -112,8 +108,7 @@ static int default_level(void)
 void sl_log_set(sluice_log_callback callback, void *user, enum sluice_log_level level)
 {
     uint32_t now = sl_load(&turn, relaxed) & ~1u;
-    while (!atomic_compare_exchange_weak_explicit(&turn, &now, now + 1, memory_order_acquire,
-                                                  memory_order_relaxed)) {
+    while (!atomic_compare_exchange_weak_explicit(&turn, &now, now + 1, memory_order_acquire, memory_order_relaxed)) {
         now &= ~1u;
         sl_pause();
     }

@@ -10,7 +10,7 @@
 
 #if defined(__GNUC__)
 #define SL_PRINTF(f, a) __attribute__((format(printf, f, a)))
-#define SL_RARE __attribute__((cold)) /* moves code that leads to it off the path of a frame */
+#define SL_RARE         __attribute__((cold)) /* moves code that leads to it off the path of a frame */
 #else
 #define SL_PRINTF(f, a)
 #define SL_RARE

@@ -170,8 +170,8 @@ TEST(gpu_doc_any_order)
     struct sluice_frame frame;
 
     gpu_gate_close(&gate, gpu_native(fixture.stream));
-    put(&fixture, fixture.stream, 0);    /* 1 is late */
-    put(&fixture, fixture.other, 0);     /* 2 is not */
+    put(&fixture, fixture.stream, 0); /* 1 is late */
+    put(&fixture, fixture.other, 0);  /* 2 is not */
     frame = take(newest, fixture.other, 2);
     CHECK_OK(sluice_reader_release(newest, &frame, fixture.other));
     CHECK_RESULT(sluice_reader_acquire(in_order, fixture.other, 0, &frame), SLUICE_TIMEOUT);
@@ -179,7 +179,8 @@ TEST(gpu_doc_any_order)
     frame = take(in_order, fixture.other, 1);
     CHECK_OK(sluice_reader_release(in_order, &frame, fixture.other));
     CHECK_OK(sluice_stream_synchronize(fixture.stream));
-    CHECK_RESULT(sluice_reader_acquire(newest, fixture.other, 0, &frame), SLUICE_TIMEOUT); /* 1 is not returned any more */
+    CHECK_RESULT(sluice_reader_acquire(newest, fixture.other, 0, &frame),
+                 SLUICE_TIMEOUT); /* 1 is not returned any more */
     frame = take(in_order, fixture.other, 2);
     CHECK_OK(sluice_reader_release(in_order, &frame, fixture.other));
     CHECK_OK(sluice_reader_close(&newest));
@@ -227,7 +228,8 @@ TEST(gpu_doc_bad_streams)
     CHECK_OK(sluice_writer_begin(fixture.writer, 0, &begun));
     CHECK_SAYS(sluice_writer_commit(fixture.writer, &begun, zero), SLUICE_E_INVALID, what_to_pass);
     CHECK_SAYS(sluice_writer_cancel(fixture.writer, &begun, zero), SLUICE_E_INVALID, what_to_pass);
-    CHECK_SAYS(sluice_writer_commit(fixture.writer, &begun, foreign), SLUICE_E_WRONG_DEVICE, "channel 'camera': stream");
+    CHECK_SAYS(sluice_writer_commit(fixture.writer, &begun, foreign), SLUICE_E_WRONG_DEVICE,
+               "channel 'camera': stream");
     CHECK_HAS(sluice_last_error(), "is of device \"host\"");
     CHECK_SAYS(sluice_writer_commit(fixture.writer, &begun, gone), SLUICE_E_CLOSED, "was destroyed");
     CHECK_OK(sluice_writer_commit(fixture.writer, &begun, fixture.stream)); /* begun throughout */
@@ -260,7 +262,8 @@ TEST(gpu_doc_streams_of_another_gpu)
     put(&fixture, fixture.stream, 0);
     struct sluice_frame frame = take(reader, fixture.stream, 1);
     CHECK_SAYS(sluice_reader_release(reader, &frame, far), SLUICE_E_WRONG_DEVICE,
-               "channel 'camera': the stream is one of \"cuda:1\", the frame is used on \"cuda:0\": use a stream of that GPU, and let it "
+               "channel 'camera': the stream is one of \"cuda:1\", the frame is used on \"cuda:0\": use a stream of "
+               "that GPU, and let it "
                "wait for the other");
     CHECK_OK(sluice_reader_release(reader, &frame, fixture.stream));
     CHECK_OK(sluice_device_close(&second));

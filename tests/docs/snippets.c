@@ -359,8 +359,8 @@ TEST(profiling_doc_timers)
     sluice_timers(timers, 64, &count);
     for (size_t i = 0; i < count && i < 64; i++)
         if (timers[i].count > 0)
-            printf("%s: %.0f ns on average, %s\n", timers[i].name,
-                   (double)timers[i].total_ns / (double)timers[i].count, timers[i].what);
+            printf("%s: %.0f ns on average, %s\n", timers[i].name, (double)timers[i].total_ns / (double)timers[i].count,
+                   timers[i].what);
     CHECK_EQ(timers[0].count, 1); /* write */
     CHECK_OK(sluice_writer_close(&writer));
 }

@@ -258,8 +258,7 @@ ROLE(other_order)
 
     CHECK(argc == 2);
     struct sl_cu_stream *stream = set_up();
-    CU(MemImportFromShareableHandle, &handle, (void *)(intptr_t)atoi(argv[1]),
-       SL_CU_HANDLE_POSIX_FD);
+    CU(MemImportFromShareableHandle, &handle, (void *)(intptr_t)atoi(argv[1]), SL_CU_HANDLE_POSIX_FD);
     uint64_t address = map(handle, UNIT, 1, SL_CU_ACCESS_READ, &code);
     CHECK_EQ(code, 0);
     CU(PointerGetAttribute, &ordinal, SL_CU_POINTER_ORDINAL, address);

@@ -38,8 +38,8 @@ struct life {
     sluice_writer *writer;
     sluice_reader *readers[2]; /* the second one takes frames ahead */
     uint64_t sessions;
-    int frames, ahead; /* that were read */
-    int result;  /* the first failure, */
+    int frames, ahead;              /* that were read */
+    int result;                     /* the first failure, */
     char sentence[1024], odd[1024]; /* its message, and that of the last "not now" */
 };
 
@@ -57,8 +57,14 @@ static bool good(struct life *life, int result)
 }
 
 /* The program's own calls, in its GPUs' contexts. */
-static void enter(const struct life *life, int device) { CHECK_EQ(test_cuCtxSetCurrent(life->contexts[device]), 0); }
-static void leave(void) { CHECK_EQ(test_cuCtxSetCurrent(NULL), 0); }
+static void enter(const struct life *life, int device)
+{
+    CHECK_EQ(test_cuCtxSetCurrent(life->contexts[device]), 0);
+}
+static void leave(void)
+{
+    CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
+}
 
 static struct sl_cu_stream *native(struct sluice_stream stream)
 {
@@ -101,8 +107,12 @@ static bool write_frame(struct life *life, bool gated)
         gpu_settle(); /* memory that is freed meanwhile would wait for the gate, and later work for that */
     enter(life, 0);
     if (gated)
-        CHECK_EQ(test_cuStreamWaitValue64_v2(native(life->writing), (uintptr_t)life->gate, ++life->gates, SL_CU_WAIT_GEQ), 0);
-    CHECK_EQ(test_cuMemsetD8Async((uintptr_t)words_of(&frame), (unsigned char)(stats.committed + 1), BYTES, native(life->writing)), 0);
+        CHECK_EQ(
+            test_cuStreamWaitValue64_v2(native(life->writing), (uintptr_t)life->gate, ++life->gates, SL_CU_WAIT_GEQ),
+            0);
+    CHECK_EQ(test_cuMemsetD8Async((uintptr_t)words_of(&frame), (unsigned char)(stats.committed + 1), BYTES,
+                                  native(life->writing)),
+             0);
     leave();
     if (good(life, sluice_writer_commit(life->writer, &frame, life->writing)))
         return true;
@@ -310,8 +320,8 @@ static struct life run(enum about about)
 
 static long sum(struct fake_things things)
 {
-    return things.streams + things.events + things.handles + things.reservations + things.mappings + things.registrations +
-           things.pinned + things.graphs + things.allocations;
+    return things.streams + things.events + things.handles + things.reservations + things.mappings +
+           things.registrations + things.pinned + things.graphs + things.allocations;
 }
 
 /* If these fail, what they should free is left, or what should be freed after them. */
@@ -359,17 +369,18 @@ static void fail_call(enum fake_function function, long nth, int code, enum abou
         test_nap(SLUICE_MS); /* on threads of its own, for which close waits a limited time */
     struct fake_things after = fake_things();
     if (left > most || after.contexts - before.contexts > most)
-        FAIL("%s failed in call %ld: left were %ld contexts, %ld streams, %ld events, %ld handles, %ld reservations, %ld mappings, "
+        FAIL("%s failed in call %ld: left were %ld contexts, %ld streams, %ld events, %ld handles, %ld reservations, "
+             "%ld mappings, "
              "%ld registrations, %ld pinned, %ld graphs, %ld allocations",
-             fake_name(function), nth, after.contexts - before.contexts, after.streams - before.streams, after.events - before.events,
-             after.handles - before.handles, after.reservations - before.reservations, after.mappings - before.mappings,
-             after.registrations - before.registrations, after.pinned - before.pinned, after.graphs - before.graphs,
-             after.allocations - before.allocations);
+             fake_name(function), nth, after.contexts - before.contexts, after.streams - before.streams,
+             after.events - before.events, after.handles - before.handles, after.reservations - before.reservations,
+             after.mappings - before.mappings, after.registrations - before.registrations, after.pinned - before.pinned,
+             after.graphs - before.graphs, after.allocations - before.allocations);
     if (closed - began > 60 * SLUICE_S)
         FAIL("%s failed in call %ld, and it took %d s", fake_name(function), nth, (int)((closed - began) / SLUICE_S));
     if (failed && life.result == 0 && life.frames < frames)
-        FAIL("%s failed in call %ld, nobody said so, and %d of %d frames were read: %s", fake_name(function), nth, life.frames, frames,
-             life.odd);
+        FAIL("%s failed in call %ld, nobody said so, and %d of %d frames were read: %s", fake_name(function), nth,
+             life.frames, frames, life.odd);
     if (life.result != 0 && !strstr(life.sentence, fake_name(function)))
         FAIL("%s failed in call %ld; the sentence: %s", fake_name(function), nth, life.sentence);
     fake_end_contexts();
@@ -398,13 +409,29 @@ static void fail_each(enum about about)
     for (int f = 0; f < FAKE_FUNCTION_COUNT; f++) {
         enum fake_function function = (enum fake_function)f;
         long step = test_slowness() > 1 ? 2 : 8;
-        for (long nth = 1; nth <= calls[f] && function != FAKE_GetErrorName && !puts_back(function); nth += 1 + nth / step)
+        for (long nth = 1; nth <= calls[f] && function != FAKE_GetErrorName && !puts_back(function);
+             nth += 1 + nth / step)
             fail_call(function, nth, SL_CU_UNKNOWN, about, life.frames);
     }
 }
 
-TEST_TIMEOUT(each_call_of_a_channel_fails_in_turn, 400) { fail_each(USUAL); }
-TEST_TIMEOUT(each_call_of_a_channel_of_functions_fails_in_turn, 400) { fail_each(FUNCTIONS); }
-TEST_TIMEOUT(each_call_of_a_channel_of_handles_fails_in_turn, 400) { fail_each(HANDLES); }
-TEST_TIMEOUT(each_call_of_a_channel_between_peers_fails_in_turn, 400) { fail_each(PEERS); }
-TEST_TIMEOUT(each_call_of_a_channel_of_copies_fails_in_turn, 400) { fail_each(COPIES); }
+TEST_TIMEOUT(each_call_of_a_channel_fails_in_turn, 400)
+{
+    fail_each(USUAL);
+}
+TEST_TIMEOUT(each_call_of_a_channel_of_functions_fails_in_turn, 400)
+{
+    fail_each(FUNCTIONS);
+}
+TEST_TIMEOUT(each_call_of_a_channel_of_handles_fails_in_turn, 400)
+{
+    fail_each(HANDLES);
+}
+TEST_TIMEOUT(each_call_of_a_channel_between_peers_fails_in_turn, 400)
+{
+    fail_each(PEERS);
+}
+TEST_TIMEOUT(each_call_of_a_channel_of_copies_fails_in_turn, 400)
+{
+    fail_each(COPIES);
+}

@@ -12,9 +12,9 @@
 #include "gpu/kit.h"
 #include "harness/test.h"
 
-#define SIZE  (4 * 1024 * 1024) /* takes four staging buffers */
-#define COPY  (100 * SLUICE_MS) /* the GPU's time for a copy */
-#define AGES  (11 * SLUICE_S)   /* longer than anybody waits */
+#define SIZE (4 * 1024 * 1024) /* takes four staging buffers */
+#define COPY (100 * SLUICE_MS) /* the GPU's time for a copy */
+#define AGES (11 * SLUICE_S)   /* longer than anybody waits */
 
 static struct overtaken {
     struct sluice_device device;
@@ -51,7 +51,10 @@ static void begin_capture(void *nothing)
 }
 
 /* The signal after the copy that was just queued. */
-static void capture_behind_the_mark(void *nothing) { fake_behind(FAKE_StreamWriteValue64, begin_capture, nothing); }
+static void capture_behind_the_mark(void *nothing)
+{
+    fake_behind(FAKE_StreamWriteValue64, begin_capture, nothing);
+}
 
 static void begin(bool graph)
 {
@@ -134,8 +137,14 @@ static void overtake_a_send(bool graph, enum fake_function function)
     end();
 }
 
-TEST(cipd_a_send_whose_stream_captures_since_returns_when_its_copy_is_done) { overtake_a_send(false, FAKE_MemcpyAsync); }
-TEST(cipd_a_send_by_graph_whose_stream_captures_since_returns_when_its_copy_is_done) { overtake_a_send(true, FAKE_GraphLaunch); }
+TEST(cipd_a_send_whose_stream_captures_since_returns_when_its_copy_is_done)
+{
+    overtake_a_send(false, FAKE_MemcpyAsync);
+}
+TEST(cipd_a_send_by_graph_whose_stream_captures_since_returns_when_its_copy_is_done)
+{
+    overtake_a_send(true, FAKE_GraphLaunch);
+}
 
 /* One of four pieces is queued. */
 TEST(cipd_a_send_by_way_of_the_host_whose_stream_captures_since_returns_when_its_copy_is_done)

@@ -186,8 +186,9 @@ static bool may_leave(enum fake_function function)
 /* Then there is another way, or the peer is trusted, and no error is needed. */
 static bool has_another_way(enum fake_function function)
 {
-    return function == FAKE_StreamWriteValue64 || function == FAKE_IpcOpenMemHandle || function == FAKE_IpcOpenEventHandle ||
-           function == FAKE_PointerGetAttribute || function == FAKE_StreamQuery /* queried again */ || strncmp(fake_name(function), "cuGraph", 7) == 0;
+    return function == FAKE_StreamWriteValue64 || function == FAKE_IpcOpenMemHandle ||
+           function == FAKE_IpcOpenEventHandle || function == FAKE_PointerGetAttribute ||
+           function == FAKE_StreamQuery /* queried again */ || strncmp(fake_name(function), "cuGraph", 7) == 0;
 }
 
 static void fail_call(enum fake_function function, long nth, int code, struct outcome (*run)(bool), bool way)

@@ -9,9 +9,9 @@
 
 #include <sluice/sluice.h>
 
+#include "fake/batching.h"
 #include "fake/cipd_kit.h"
 #include "fake/fake.h"
-#include "fake/batching.h"
 #include "harness/test.h"
 
 #define FRAMES 50
@@ -26,8 +26,9 @@ int test_cuMemAlloc_v2(uint64_t *address, size_t size);
 static bool waits(const char *function)
 {
     return strstr(function, "Synchronize") || strstr(function, "WaitValue") || strstr(function, "Alloc") ||
-           strstr(function, "Register") || strstr(function, "Create") || strstr(function, "Destroy") || strstr(function, "Map") ||
-           strstr(function, "Free") || strstr(function, "Ipc") || (strstr(function, "StreamQuery") && !driver_batches());
+           strstr(function, "Register") || strstr(function, "Create") || strstr(function, "Destroy") ||
+           strstr(function, "Map") || strstr(function, "Free") || strstr(function, "Ipc") ||
+           (strstr(function, "StreamQuery") && !driver_batches());
 }
 
 TEST(cipd_a_frame_asks_little_of_the_driver)
@@ -49,7 +50,8 @@ TEST(cipd_a_frame_asks_little_of_the_driver)
     CHECK_EQ(test_cuCtxSetCurrent(context), 0);
     CHECK_OK(sluice_stream_create(device, NULL, &stream));
     CHECK_EQ(test_cuMemAlloc_v2(&address, 512), 0);
-    CHECK_OK(sluice_array_wrap(&array, NULL, (void *)(uintptr_t)address, format.arrays[0].dtype, 3, format.arrays[0].shape, NULL));
+    CHECK_OK(sluice_array_wrap(&array, NULL, (void *)(uintptr_t)address, format.arrays[0].dtype, 3,
+                               format.arrays[0].shape, NULL));
     CHECK_OK(cipd_open_writer(&writer, &format, false));
     CHECK_OK(cipd_open_reader(&reader, false, 10 * SLUICE_S));
     for (int i = 0; i < FRAMES + 8; i++) {
@@ -106,7 +108,8 @@ static void send_calls(bool graph, bool read)
     CHECK_EQ(test_cuCtxSetCurrent(context), 0);
     CHECK_OK(sluice_stream_create(device, NULL, &stream));
     CHECK_EQ(test_cuMemAlloc_v2(&address, 512), 0);
-    CHECK_OK(sluice_array_wrap(&array, NULL, (void *)(uintptr_t)address, format.arrays[0].dtype, 3, format.arrays[0].shape, NULL));
+    CHECK_OK(sluice_array_wrap(&array, NULL, (void *)(uintptr_t)address, format.arrays[0].dtype, 3,
+                               format.arrays[0].shape, NULL));
     CHECK_OK(cipd_open_writer_so(&writer, &format, false, graph));
     if (read)
         CHECK_OK(cipd_open_reader(&reader, false, 10 * SLUICE_S));
@@ -138,7 +141,8 @@ static void send_calls(bool graph, bool read)
     }
     for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
         if (calls[f] != expected[f])
-            FAIL("%s was called %ld times for %d frames, not %ld", fake_name((enum fake_function)f), calls[f], FRAMES, expected[f]);
+            FAIL("%s was called %ld times for %d frames, not %ld", fake_name((enum fake_function)f), calls[f], FRAMES,
+                 expected[f]);
     if (read)
         CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_writer_close(&writer));
@@ -147,9 +151,18 @@ static void send_calls(bool graph, bool read)
     fake_end_contexts();
 }
 
-TEST(cipd_the_calls_of_a_send) { send_calls(false, true); }
-TEST(cipd_the_calls_of_a_send_that_is_a_graph) { send_calls(true, true); }
-TEST(cipd_the_calls_of_a_send_without_a_reader) { send_calls(true, false); }
+TEST(cipd_the_calls_of_a_send)
+{
+    send_calls(false, true);
+}
+TEST(cipd_the_calls_of_a_send_that_is_a_graph)
+{
+    send_calls(true, true);
+}
+TEST(cipd_the_calls_of_a_send_without_a_reader)
+{
+    send_calls(true, false);
+}
 
 /* ---- the writer's own stream ---- */
 
@@ -199,8 +212,14 @@ static void with_variable(const char *value, long urgent)
     fake_end_contexts();
 }
 
-TEST(cipd_a_writers_own_stream_is_high_if_the_variable_says_so) { with_variable("high", 1); }
-TEST(cipd_a_writers_own_stream_is_normal_if_the_variable_says_so) { with_variable("normal", 0); }
+TEST(cipd_a_writers_own_stream_is_high_if_the_variable_says_so)
+{
+    with_variable("high", 1);
+}
+TEST(cipd_a_writers_own_stream_is_normal_if_the_variable_says_so)
+{
+    with_variable("normal", 0);
+}
 
 /* ---- drivers that batch work ---- */
 
@@ -294,7 +313,8 @@ static void overtake(struct copying *copying)
     send_finished(copying);
     CHECK_OK(sluice_reader_acquire(copying->reader, SLUICE_ON_CPU, 10 * SLUICE_S, &copying->frame));
     CHECK_OK(sluice_stream_native(copying->releasing, &stream));
-    CHECK_EQ(test_cuStreamWaitValue64_v2((struct sl_cu_stream *)stream, (uintptr_t)copying->gate, 1, SL_CU_WAIT_GEQ), 0);
+    CHECK_EQ(test_cuStreamWaitValue64_v2((struct sl_cu_stream *)stream, (uintptr_t)copying->gate, 1, SL_CU_WAIT_GEQ),
+             0);
     CHECK_OK(sluice_reader_release(copying->reader, &copying->frame, copying->releasing));
     fake_forget();
     send_finished(copying);

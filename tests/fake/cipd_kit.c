@@ -24,7 +24,8 @@ struct sluice_format cipd_format(void)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
 
-    CHECK_OK(sluice_format_add_tensor(&format, "data", (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 3, (int64_t[]){ 8, 16, 4 }));
+    CHECK_OK(sluice_format_add_tensor(&format, "data", (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 3,
+                                      (int64_t[]){ 8, 16, 4 }));
     CHECK_OK(sluice_format_complete(&format));
     return format;
 }

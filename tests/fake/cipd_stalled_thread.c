@@ -16,7 +16,7 @@
 #include "harness/test.h"
 
 #define WAIT  (50 * SLUICE_MS)
-#define TRIES 10 /* before it counts as lost: the machine may also be suspended before the query */
+#define TRIES 10                /* before it counts as lost: the machine may also be suspended before the query */
 #define GRACE (100 * SLUICE_MS) /* how long a closed writer keeps its memory */
 
 int test_cuDevicePrimaryCtxRetain(struct sl_cu_context **context, int device);
@@ -83,8 +83,8 @@ static struct still begin_with(bool copy, bool disguised)
     CHECK_EQ(test_cuMemAlloc_v2(&address, 512), 0);
     CHECK_EQ(test_cuMemHostAlloc(&word, 8, 0), 0);
     still.gate = word;
-    CHECK_OK(sluice_array_wrap(&still.array, NULL, (void *)(uintptr_t)address, format.arrays[0].dtype, 3, format.arrays[0].shape,
-                               NULL));
+    CHECK_OK(sluice_array_wrap(&still.array, NULL, (void *)(uintptr_t)address, format.arrays[0].dtype, 3,
+                               format.arrays[0].shape, NULL));
     CHECK_OK(cipd_open_writer(&still.writer, &format, false));
     if (disguised)
         disguise();
@@ -92,7 +92,10 @@ static struct still begin_with(bool copy, bool disguised)
     return still;
 }
 
-static struct still begin(bool copy) { return begin_with(copy, false); }
+static struct still begin(bool copy)
+{
+    return begin_with(copy, false);
+}
 
 static void end(struct still *still)
 {
@@ -191,11 +194,20 @@ static void closed_meanwhile(bool copy, bool disguised)
 }
 
 /* Sluice's writers report when they free memory, so the frame is not even returned. */
-TEST(cipd_a_frame_whose_writer_has_freed_meanwhile_is_lost) { closed_meanwhile(false, false); }
+TEST(cipd_a_frame_whose_writer_has_freed_meanwhile_is_lost)
+{
+    closed_meanwhile(false, false);
+}
 
 /* A copy from memory that may have been another's by then is not a frame. */
-TEST(cipd_a_copy_whose_writer_has_shut_meanwhile_is_lost) { closed_meanwhile(true, true); }
-TEST(cipd_a_copy_whose_writer_has_freed_meanwhile_is_lost) { closed_meanwhile(true, false); }
+TEST(cipd_a_copy_whose_writer_has_shut_meanwhile_is_lost)
+{
+    closed_meanwhile(true, true);
+}
+TEST(cipd_a_copy_whose_writer_has_freed_meanwhile_is_lost)
+{
+    closed_meanwhile(true, false);
+}
 
 static void finish_and_delay_close(void *still)
 {
@@ -204,7 +216,10 @@ static void finish_and_delay_close(void *still)
 }
 
 /* From its first query on. */
-static void begin_to_wait(void *still) { fake_behind(FAKE_EventQuery, finish_and_delay_close, still); }
+static void begin_to_wait(void *still)
+{
+    fake_behind(FAKE_EventQuery, finish_and_delay_close, still);
+}
 
 /* Nor does a writer leave behind what its GPU had finished by then. */
 TEST(cipd_a_writer_that_closes_sees_what_was_finished_meanwhile)

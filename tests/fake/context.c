@@ -211,9 +211,7 @@ struct sl_cu_context *fake_current(int *code)
 {
     struct sl_cu_context *context = fake_thread_context();
 
-    *code = !context          ? SL_CU_INVALID_CONTEXT
-            : !context->alive ? SL_CU_CONTEXT_IS_DESTROYED
-                              : context->error;
+    *code = !context ? SL_CU_INVALID_CONTEXT : !context->alive ? SL_CU_CONTEXT_IS_DESTROYED : context->error;
     if (*code == SL_CU_INVALID_CONTEXT)
         fake_break_rule("no context is current");
     return *code ? NULL : context;

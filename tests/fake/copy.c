@@ -116,8 +116,7 @@ int fake_cuMemcpyAsync(uint64_t to, uint64_t from, size_t size, struct sl_cu_str
 }
 
 int fake_cuMemcpyPeerAsync(uint64_t to, struct sl_cu_context *to_context, uint64_t from,
-                           struct sl_cu_context *from_context, size_t size,
-                           struct sl_cu_stream *stream)
+                           struct sl_cu_context *from_context, size_t size, struct sl_cu_stream *stream)
 {
     struct op op = row(to, from, size, SL_CU_MEMORY_DEVICE, SL_CU_MEMORY_DEVICE);
 
@@ -129,8 +128,8 @@ int fake_cuMemcpyPeerAsync(uint64_t to, struct sl_cu_context *to_context, uint64
 }
 
 /* One side of a 2D copy: where it begins, and whether it may be host memory. False if it is not valid. */
-static bool side(int type, const void *host, uint64_t device, size_t x, size_t y, size_t pitch,
-                 uint64_t *address, bool *of_host)
+static bool side(int type, const void *host, uint64_t device, size_t x, size_t y, size_t pitch, uint64_t *address,
+                 bool *of_host)
 {
     *of_host = type != SL_CU_MEMORY_DEVICE;
     *address = (type == SL_CU_MEMORY_HOST ? (uintptr_t)host : device) + y * pitch + x;
@@ -141,22 +140,25 @@ int fake_cuMemcpy2DAsync(const struct sl_cu_copy_2d *c, struct sl_cu_stream *str
 {
     size_t to_pitch = c->to_pitch ? c->to_pitch : c->width;
     size_t from_pitch = c->from_pitch ? c->from_pitch : c->width;
-    struct op op = {
-        .size = c->width, .rows = c->height, .address_pitch = to_pitch, .target_pitch = from_pitch,
-        .to_type = c->to_type, .from_type = c->from_type
-    };
+    struct op op = { .size = c->width,
+                     .rows = c->height,
+                     .address_pitch = to_pitch,
+                     .target_pitch = from_pitch,
+                     .to_type = c->to_type,
+                     .from_type = c->from_type };
     bool to_host, from_host;
 
-    if (!side(c->to_type, c->to_host, c->to_device, c->to_x, c->to_y, to_pitch, &op.address,
-              &to_host) ||
-        !side(c->from_type, c->from_host, c->from_device, c->from_x, c->from_y, from_pitch,
-              &op.target, &from_host) ||
+    if (!side(c->to_type, c->to_host, c->to_device, c->to_x, c->to_y, to_pitch, &op.address, &to_host) ||
+        !side(c->from_type, c->from_host, c->from_device, c->from_x, c->from_y, from_pitch, &op.target, &from_host) ||
         c->width + c->to_x > to_pitch || c->width + c->from_x > from_pitch)
         return SL_CU_INVALID_VALUE;
     return copy(&op, to_host, from_host, stream);
 }
 
-static bool of_gpu(int type) { return type == SL_CU_MEMORY_DEVICE || type == SL_CU_MEMORY_UNIFIED; }
+static bool of_gpu(int type)
+{
+    return type == SL_CU_MEMORY_DEVICE || type == SL_CU_MEMORY_UNIFIED;
+}
 
 /* Between two addresses of GPU memory, in rows; layers are not used here. */
 int fake_copy_3d(const struct sl_cu_copy_3d *c, int device, struct op *op)
@@ -164,9 +166,8 @@ int fake_copy_3d(const struct sl_cu_copy_3d *c, int device, struct op *op)
     size_t to_pitch = c->to_pitch ? c->to_pitch : c->width;
     size_t from_pitch = c->from_pitch ? c->from_pitch : c->width;
 
-    if (!of_gpu(c->to_type) || !of_gpu(c->from_type) || c->depth != 1 || c->height == 0 ||
-        c->width == 0 || c->to_x || c->to_y || c->to_z || c->from_x || c->from_y || c->from_z || c->width > to_pitch ||
-        c->width > from_pitch)
+    if (!of_gpu(c->to_type) || !of_gpu(c->from_type) || c->depth != 1 || c->height == 0 || c->width == 0 || c->to_x ||
+        c->to_y || c->to_z || c->from_x || c->from_y || c->from_z || c->width > to_pitch || c->width > from_pitch)
         return SL_CU_INVALID_VALUE;
     *op = (struct op){ .address = c->to_device,
                        .target = c->from_device,
@@ -179,8 +180,7 @@ int fake_copy_3d(const struct sl_cu_copy_3d *c, int device, struct op *op)
     return check(op, false, false, device);
 }
 
-int fake_cuMemsetD8Async(uint64_t address, unsigned char value, size_t size,
-                         struct sl_cu_stream *handle)
+int fake_cuMemsetD8Async(uint64_t address, unsigned char value, size_t size, struct sl_cu_stream *handle)
 {
     struct op op = { .kind = OP_CLEAR, .address = address, .value = value, .size = size };
     int code;

@@ -171,8 +171,8 @@ TEST(ordinals_and_uuids)
     struct sluice_stream stream;
     CHECK_OK(sluice_stream_create(device, NULL, &stream));
     CHECK_OK(sluice_device_close(&device));
-    CHECK_SAYS(sluice_device_open(&device, "cuda:f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfe02"),
-               SLUICE_E_UNSUPPORTED, "no such GPU");
+    CHECK_SAYS(sluice_device_open(&device, "cuda:f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfe02"), SLUICE_E_UNSUPPORTED,
+               "no such GPU");
 }
 
 /* The kind is known, and its error is clear, with and without a GPU. */

@@ -195,8 +195,7 @@ static bool frees(enum fake_function function)
 /* Restoring a thread's state cannot be made to fail: then the state would differ. */
 static bool puts_back(enum fake_function function, long nth)
 {
-    return function == FAKE_CtxPopCurrent ||
-           (function == FAKE_ThreadExchangeStreamCaptureMode && nth % 2 == 0);
+    return function == FAKE_CtxPopCurrent || (function == FAKE_ThreadExchangeStreamCaptureMode && nth % 2 == 0);
 }
 
 static void fail_each_call(enum fake_function function, long calls, int code, enum about about)
@@ -211,27 +210,23 @@ static void fail_each_call(enum fake_function function, long calls, int code, en
             continue; /* fewer calls, as something else was not done */
         struct fake_things after = fake_things();
         long left = sum(after) - sum(before);
-        if (left < 0 || left > (frees(function) ? 3 : 0) ||
-            after.contexts - before.contexts > frees(function))
+        if (left < 0 || left > (frees(function) ? 3 : 0) || after.contexts - before.contexts > frees(function))
             FAIL("%s failed in call %ld: left were %ld contexts, %ld streams, %ld events, %ld "
                  "handles, "
                  "%ld reservations, %ld mappings, %ld registrations, %ld allocations",
-                 fake_name(function), nth, after.contexts - before.contexts,
-                 after.streams - before.streams, after.events - before.events,
-                 after.handles - before.handles, after.reservations - before.reservations,
+                 fake_name(function), nth, after.contexts - before.contexts, after.streams - before.streams,
+                 after.events - before.events, after.handles - before.handles, after.reservations - before.reservations,
                  after.mappings - before.mappings, after.registrations - before.registrations,
                  after.allocations - before.allocations);
         if (outcome.result == 0 && !frees(function) && function != FAKE_StreamQuery) /* it queries memory again */
             FAIL("%s failed in call %ld, and nobody said so", fake_name(function), nth);
-        if (outcome.result != 0 && !strstr(outcome.sentence, fake_name(function)) &&
-            function != FAKE_MemCreate && function != FAKE_MemAlloc)
-            FAIL("%s failed in call %ld; the sentence: %s", fake_name(function), nth,
-                 outcome.sentence);
+        if (outcome.result != 0 && !strstr(outcome.sentence, fake_name(function)) && function != FAKE_MemCreate &&
+            function != FAKE_MemAlloc)
+            FAIL("%s failed in call %ld; the sentence: %s", fake_name(function), nth, outcome.sentence);
         fake_end_contexts(); /* the next run must not find this one's failures */
         const char *rule = fake_broken_rule();
         if (rule)
-            FAIL("%s failed in call %ld, and a rule was broken: %s", fake_name(function), nth,
-                 rule);
+            FAIL("%s failed in call %ld, and a rule was broken: %s", fake_name(function), nth, rule);
     }
 }
 
@@ -279,9 +274,8 @@ TEST(every_function_is_called)
     fake_use();
     run(ALL);
     for (int f = 0; f <= FAKE_MemHostGetDevicePointer; f++) {
-        bool only_then = f == FAKE_GetErrorName || f == FAKE_MemGetInfo ||
-                         f == FAKE_StreamGetCaptureInfo || f == FAKE_MemHostGetDevicePointer ||
-                         f == FAKE_DriverGetVersion;
+        bool only_then = f == FAKE_GetErrorName || f == FAKE_MemGetInfo || f == FAKE_StreamGetCaptureInfo ||
+                         f == FAKE_MemHostGetDevicePointer || f == FAKE_DriverGetVersion;
         if (!only_then && fake_calls((enum fake_function)f) == 0)
             FAIL("%s was never called", fake_name((enum fake_function)f));
     }
@@ -327,7 +321,8 @@ TEST(a_foreign_context_that_has_ended)
     CHECK_OK(sluice_stream_native(stream, &native));
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         fake_fail(FAKE_StreamGetCtx, 1, codes[i]);
-        CHECK_SAYS(sluice_stream_wrap(device, native, NULL, NULL, &wrapped), SLUICE_E_DRIVER, "is of a context that has ended");
+        CHECK_SAYS(sluice_stream_wrap(device, native, NULL, NULL, &wrapped), SLUICE_E_DRIVER,
+                   "is of a context that has ended");
         CHECK(fake_failed());
         CHECK_OK(sluice_stream_synchronize(stream)); /* ours has not */
     }
@@ -360,7 +355,7 @@ TEST(an_event_that_is_recorded_again_while_it_is_measured)
 
 TEST(failures_after_which_a_context_is_of_no_use)
 {
-    static const int codes[] = { SL_CU_CONTAINED,          SL_CU_LAUNCH_FAILED,         SL_CU_TENSOR_MEMORY_LEAK,
+    static const int codes[] = { SL_CU_CONTAINED,       SL_CU_LAUNCH_FAILED,         SL_CU_TENSOR_MEMORY_LEAK,
                                  SL_CU_EXTERNAL_DEVICE, SL_CU_MPS_CLIENT_TERMINATED, SL_CU_MISALIGNED_ADDRESS };
     struct sluice_device device;
     struct sluice_stream stream;

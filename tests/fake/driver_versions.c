@@ -17,7 +17,8 @@ static sluice_writer *open_writer(struct sluice_frame *frame)
     struct sluice_format format = SLUICE_FORMAT_INIT;
     sluice_writer *writer;
 
-    CHECK_OK(sluice_format_add_tensor(&format, "data", (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 1, &(int64_t){ 64 }));
+    CHECK_OK(
+        sluice_format_add_tensor(&format, "data", (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 1, &(int64_t){ 64 }));
     params.name = "cam";
     params.device = "cuda:0";
     params.format = &format;
@@ -40,7 +41,8 @@ ROLE(takes_with_another_driver)
     params.name = "cam";
     params.open_timeout_ns = 10 * SLUICE_S;
     CHECK_OK(sluice_reader_open(&reader, &params));
-    fake_fail(strcmp(argv[1], "ipc") == 0 ? FAKE_IpcOpenMemHandle : FAKE_MemImportFromShareableHandle, 1, atoi(argv[2]));
+    fake_fail(strcmp(argv[1], "ipc") == 0 ? FAKE_IpcOpenMemHandle : FAKE_MemImportFromShareableHandle, 1,
+              atoi(argv[2]));
     int r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame);
     CHECK(fake_failed());
     role_say("%s: %s", sluice_result_name(r), sluice_last_error());

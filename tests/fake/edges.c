@@ -19,10 +19,10 @@ void fake_edges(const struct op *op, unsigned char *to, const unsigned char *fro
         const unsigned char *below = y + 1 < op->rows ? here + op->target_pitch : here;
         for (uint64_t x = 0; x < op->size; x++) {
             uint64_t l = 4 * (x ? x - 1 : 0), m = 4 * x, r = 4 * (x + 1 < op->size ? x + 1 : x);
-            int across = luma(above + r) + 2 * luma(here + r) + luma(below + r) - luma(above + l) -
-                         2 * luma(here + l) - luma(below + l);
-            int down = luma(below + l) + 2 * luma(below + m) + luma(below + r) - luma(above + l) -
-                       2 * luma(above + m) - luma(above + r);
+            int across = luma(above + r) + 2 * luma(here + r) + luma(below + r) - luma(above + l) - 2 * luma(here + l) -
+                         luma(below + l);
+            int down = luma(below + l) + 2 * luma(below + m) + luma(below + r) - luma(above + l) - 2 * luma(above + m) -
+                       luma(above + r);
             for (int c = 0; c < 3; c++) {
                 int value = abs(across) + abs(down) + here[m + c] / 4;
                 to[y * op->address_pitch + m + c] = (unsigned char)(value < 255 ? value : 255);

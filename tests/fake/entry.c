@@ -80,15 +80,9 @@ static const bool unsafe[FAKE_FUNCTION_COUNT] = {
  * cuIpcCloseMemHandle) and waits for the GPU there. Seen on an H200 with driver 580.159; others, such as stream
  * queries, cuStreamWriteValue64, cuStreamWaitEvent and cuIpcOpenMemHandle, go on. */
 static const bool held_up[FAKE_FUNCTION_COUNT] = {
-    [FAKE_StreamCreateWithPriority] = true,
-    [FAKE_EventCreate] = true,
-    [FAKE_EventRecord] = true,
-    [FAKE_IpcOpenEventHandle] = true,
-    [FAKE_LaunchKernel] = true,
-    [FAKE_MemAlloc] = true,
-    [FAKE_MemHostRegister] = true,
-    [FAKE_MemsetD8Async] = true,
-    [FAKE_MemcpyAsync] = true,
+    [FAKE_StreamCreateWithPriority] = true, [FAKE_EventCreate] = true,   [FAKE_EventRecord] = true,
+    [FAKE_IpcOpenEventHandle] = true,       [FAKE_LaunchKernel] = true,  [FAKE_MemAlloc] = true,
+    [FAKE_MemHostRegister] = true,          [FAKE_MemsetD8Async] = true, [FAKE_MemcpyAsync] = true,
 };
 
 void fake_break_rule(const char *format, ...)
@@ -149,8 +143,7 @@ static int enter(enum fake_function function, bool library)
     struct sl_cu_context *context = held_up[function] ? fake_thread_context() : NULL;
     while (code == 0 && context && context->freeing > 0)
         pthread_cond_wait(&fake_changed, &fake_lock);
-    if (code == 0 && unsafe[function] && fake_thread.mode != SL_CU_CAPTURE_MODE_RELAXED &&
-        fake_break_captures())
+    if (code == 0 && unsafe[function] && fake_thread.mode != SL_CU_CAPTURE_MODE_RELAXED && fake_break_captures())
         code = SL_CU_CAPTURE_UNSUPPORTED;
     pthread_mutex_unlock(&fake_lock);
     return code;
@@ -184,7 +177,8 @@ static int leave(enum fake_function function, bool library, int code)
     DOOR(cu##name##version, true, name, parameters, arguments) \
     DOOR(test_cu##name##version, false, name, parameters, arguments)
 #define TESTS(name, version, parameters, arguments) \
-    DOOR(cu##name##version, true, name, parameters, arguments) /* of sluice.cuda_link alone, for programs that say so */ \
+    DOOR(cu##name##version, true, name, parameters, \
+         arguments) /* of sluice.cuda_link alone, for programs that say so */ \
     DOOR(test_cu##name##version, false, name, parameters, arguments)
 SL_CUDA_FUNCTIONS(BOTH)
 EXTRA_FUNCTIONS(TESTS)

@@ -16,11 +16,9 @@ struct sl_cu_event *fake_event_new(struct sl_cu_context *context, unsigned flags
 
     if (!event)
         abort();
-    *event = (struct sl_cu_event){ .magic = EVENT_MAGIC,
-                                   .context = context,
-                                   .flags = flags,
-                                   .owned = fake_thread.library,
-                                   .next = events };
+    *event = (struct sl_cu_event){
+        .magic = EVENT_MAGIC, .context = context, .flags = flags, .owned = fake_thread.library, .next = events
+    };
     events = event;
     fake_living.events += event->owned;
     return event;
@@ -101,9 +99,8 @@ int fake_cuEventRecord(struct sl_cu_event *event, struct sl_cu_stream *handle)
         event->turn++;
         if (!stream->capture) {
             uint64_t times = event->shared ? atomic_fetch_add(&event->shared->recorded, 1) + 1 : 0;
-            code = fake_queue(
-                stream, &(struct op){
-                            .kind = OP_MARK, .event = event, .turn = event->turn, .value = times });
+            code = fake_queue(stream,
+                              &(struct op){ .kind = OP_MARK, .event = event, .turn = event->turn, .value = times });
             event->id = stream->last_id;
         }
     }
@@ -157,9 +154,7 @@ int fake_cuStreamWaitEvent(struct sl_cu_stream *handle, struct sl_cu_event *even
     } else if (event->shared) {
         code = hear(stream, event);
     } else {
-        code = fake_queue(
-            stream,
-            &(struct op){ .kind = OP_AFTER, .other = event->stream, .other_id = event->id });
+        code = fake_queue(stream, &(struct op){ .kind = OP_AFTER, .other = event->stream, .other_id = event->id });
     }
 done:
     pthread_mutex_unlock(&fake_lock);
@@ -242,16 +237,14 @@ int fake_cuEventSynchronize(struct sl_cu_event *event)
     return code;
 }
 
-int fake_cuEventElapsedTime(float *milliseconds, struct sl_cu_event *start,
-                            struct sl_cu_event *stop)
+int fake_cuEventElapsedTime(float *milliseconds, struct sl_cu_event *start, struct sl_cu_event *stop)
 {
     int code;
 
     pthread_mutex_lock(&fake_lock);
     if (!waitable(start, &code) || !waitable(stop, &code))
         goto done;
-    if ((start->flags | stop->flags) & SL_CU_EVENT_DISABLE_TIMING || !start->recorded ||
-        !stop->recorded)
+    if ((start->flags | stop->flags) & SL_CU_EVENT_DISABLE_TIMING || !start->recorded || !stop->recorded)
         code = SL_CU_INVALID_HANDLE;
     else if (start->stream->done_id < start->id || stop->stream->done_id < stop->id)
         code = SL_CU_NOT_READY;

@@ -68,10 +68,10 @@ FAKE_API long fake_urgent_streams(void);
  *     SLUICE_FAKE_GPUS=4       SLUICE_FAKE_VERSION=12020       SLUICE_FAKE_MEMORY=64 (MiB)
  *     SLUICE_FAKE_DELAY=500 (us)                               SLUICE_FAKE_APART=1
  *     SLUICE_FAKE_JITTER=500 (us), by the chance of            SLUICE_FAKE_SEED=1; the harness chooses one
- *     SLUICE_FAKE_SLICES=5000:FILE (us): all GPUs work for one process at a time of those that name this file, as a GPU does
- *     without MPS: for so long where another has work, else for as long as it has work itself. Read with the first context
- *     SLUICE_FAKE_WITHOUT=memops,vmm,export,register,readonly,events,addresses,peers,unseen
- *     SLUICE_FAKE_FATAL=1: a broken rule ends the process; a path: and is written there, as stderr may be lost with the process
+ *     SLUICE_FAKE_SLICES=5000:FILE (us): all GPUs work for one process at a time of those that name this file, as a GPU
+ * does without MPS: for so long where another has work, else for as long as it has work itself. Read with the first
+ * context SLUICE_FAKE_WITHOUT=memops,vmm,export,register,readonly,events,addresses,peers,unseen SLUICE_FAKE_FATAL=1: a
+ * broken rule ends the process; a path: and is written there, as stderr may be lost with the process
  *     SLUICE_FAKE_IS=integrated,mig,exclusive,prohibited       SLUICE_FAKE_COMPUTE=90
  *     SLUICE_FAKE_MPS=1
  *     SLUICE_FAKE_LOG=FILE: it gets the line "loaded" from each process that loads the driver, and
@@ -98,8 +98,8 @@ struct fake_machine {
 };
 FAKE_API extern struct fake_machine fake_machine;
 
-/* A delay for work that ends when the test says so, however busy the machine is: fake_release ends what has begun, and sets the
- * delay to 0. */
+/* A delay for work that ends when the test says so, however busy the machine is: fake_release ends what has begun, and
+ * sets the delay to 0. */
 #define FAKE_ENDLESS INT64_C(0x3fffffffffffffff)
 FAKE_API void fake_release(void);
 

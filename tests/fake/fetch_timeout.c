@@ -47,8 +47,8 @@ static void fetch_without_a_word(int kind)
     struct sluice_frame frame = frame_without_a_word(&transfer, transfer.stream);
     char sentence[1024];
 
-    CHECK_SAYS(sluice_reader_fetch(transfer.reader, &frame, &transfer.arrays[kind], 1, transfer.stream, NULL), SLUICE_TIMEOUT,
-               "did not reach the copy within 10 s");
+    CHECK_SAYS(sluice_reader_fetch(transfer.reader, &frame, &transfer.arrays[kind], 1, transfer.stream, NULL),
+               SLUICE_TIMEOUT, "did not reach the copy within 10 s");
     CHECK(fake_failed());
     CHECK_OK(sluice_reader_release(transfer.reader, &frame, transfer.stream));
     transfer_unblock();
@@ -118,7 +118,8 @@ static volatile char *give_up(struct transfer *transfer)
     CHECK_OK(sluice_reader_acquire(transfer->reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
     *last = 0;
     fake_machine.delay = FAKE_ENDLESS;
-    CHECK_RESULT(sluice_reader_fetch(transfer->reader, &frame, &transfer->arrays[1], 1, SLUICE_ON_CPU, NULL), SLUICE_TIMEOUT);
+    CHECK_RESULT(sluice_reader_fetch(transfer->reader, &frame, &transfer->arrays[1], 1, SLUICE_ON_CPU, NULL),
+                 SLUICE_TIMEOUT);
     fake_machine.delay = 0;
     CHECK_OK(sluice_reader_release(transfer->reader, &frame, SLUICE_ON_CPU));
     CHECK_EQ(*last, 0);
@@ -175,7 +176,8 @@ TEST_TIMEOUT(a_reader_that_closes_while_a_fetch_without_a_word_is_under_way, 60)
     struct transfer transfer = transfer_begin();
     struct sluice_frame frame = frame_without_a_word(&transfer, SLUICE_ON_CPU);
 
-    CHECK_RESULT(sluice_reader_fetch(transfer.reader, &frame, &transfer.arrays[1], 1, transfer.stream, NULL), SLUICE_TIMEOUT);
+    CHECK_RESULT(sluice_reader_fetch(transfer.reader, &frame, &transfer.arrays[1], 1, transfer.stream, NULL),
+                 SLUICE_TIMEOUT);
     CHECK_OK(sluice_reader_release(transfer.reader, &frame, SLUICE_ON_CPU));
     CHECK_OK(sluice_reader_close(&transfer.reader));
     transfer_unblock();

@@ -7,8 +7,8 @@
 
 #include <sluice/sluice.h>
 
-#include "fake/fake.h"
 #include "fake/batching.h"
+#include "fake/fake.h"
 #include "gpu/kit.h"
 #include "harness/test.h"
 
@@ -41,8 +41,7 @@ static void open_stream(struct channel_fixture *fixture, enum where where)
         CHECK_OK(sluice_stream_create(fixture->device, NULL, &fixture->stream));
     } else if (where == WRAPPED) {
         CHECK_EQ(test_cuStreamCreateWithPriority(&fixture->native, SL_CU_STREAM_NON_BLOCKING, 0), 0);
-        CHECK_OK(sluice_stream_wrap(fixture->device, (uintptr_t)fixture->native, NULL, NULL,
-                                    &fixture->stream));
+        CHECK_OK(sluice_stream_wrap(fixture->device, (uintptr_t)fixture->native, NULL, NULL, &fixture->stream));
     } else {
         CHECK_OK(sluice_stream_default(fixture->device, &fixture->stream));
     }
@@ -68,8 +67,7 @@ static struct channel_fixture begin(enum where where)
     CHECK_EQ(test_cuCtxSetCurrent(context), 0);
     open_stream(&fixture, where);
     CHECK_EQ(test_cuMemAlloc_v2(&address, BYTES), 0);
-    CHECK_OK(
-        sluice_array_wrap(&fixture.source, "data", (void *)(uintptr_t)address, u8, 1, &bytes, NULL));
+    CHECK_OK(sluice_array_wrap(&fixture.source, "data", (void *)(uintptr_t)address, u8, 1, &bytes, NULL));
     CHECK_OK(sluice_format_add_tensor(&format, "data", u8, 1, &bytes));
     writing.name = reading.name = "cam";
     writing.device = "cuda:0";
@@ -122,8 +120,8 @@ static void pass_frames(struct channel_fixture *fixture, int count, bool by_copy
 static bool waits(const char *name)
 {
     return strstr(name, "Synchronize") || (strstr(name, "Query") && !driver_batches()) || strstr(name, "WaitValue") ||
-           strstr(name, "Alloc") || strstr(name, "Register") || strstr(name, "Create") ||
-           strstr(name, "Destroy") || strstr(name, "Map");
+           strstr(name, "Alloc") || strstr(name, "Register") || strstr(name, "Create") || strstr(name, "Destroy") ||
+           strstr(name, "Map");
 }
 
 static void check_calls(enum where where, bool by_copy)

@@ -13,9 +13,9 @@ pthread_cond_t fake_changed;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_t gpu;
 static bool running, stopping, joining;
-static bool busy;   /* it works without the lock */
-static int pausing; /* how many want it paused */
-static uint64_t releases; /* calls of fake_release */
+static bool busy;               /* it works without the lock */
+static int pausing;             /* how many want it paused */
+static uint64_t releases;       /* calls of fake_release */
 static bool waiting, under_way; /* there is work that needs a time slice; some has begun */
 
 static void set_up(void)
@@ -78,8 +78,7 @@ static void copy(const struct job *job)
     const struct op *op = job->op;
 
     for (uint64_t y = 0; y < op->rows; y++)
-        memmove((char *)job->to + y * op->address_pitch,
-                (const char *)job->from + y * op->target_pitch, op->size);
+        memmove((char *)job->to + y * op->address_pitch, (const char *)job->from + y * op->target_pitch, op->size);
 }
 
 /* Where its memory is. False if the GPU may not touch all of it. */
@@ -150,9 +149,8 @@ static bool toil(const struct op *op, struct sl_cu_context *context)
 /* A kernel's store, and a write of the stream's. */
 static bool store(const struct op *op, struct sl_cu_context *context)
 {
-    uint64_t *word = op->address % sizeof op->value
-                         ? NULL
-                         : fake_see(context->device, op->address, sizeof op->value, true);
+    uint64_t *word =
+        op->address % sizeof op->value ? NULL : fake_see(context->device, op->address, sizeof op->value, true);
 
     if (word && !fake_machine.idle)
         __atomic_store_n(word, op->value, __ATOMIC_RELEASE);
@@ -202,8 +200,14 @@ static bool takes(const struct op *op)
     return op->kind != OP_HOLD && op->kind != OP_AFTER && op->kind != OP_HEAR;
 }
 
-static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 /* Work begins when it is queued, what comes before it is done, and this process has its time slice; a spin takes its
  * time, and all work the machine's delay. The times are right however late this thread looks. */

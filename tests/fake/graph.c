@@ -173,9 +173,8 @@ static int check_order(const struct sl_cu_graph *graph, struct sl_cu_node *const
     return SL_CU_OK;
 }
 
-int fake_cuGraphAddMemcpyNode(struct sl_cu_node **node, struct sl_cu_graph *graph,
-                              struct sl_cu_node *const *after, size_t count,
-                              const struct sl_cu_copy_3d *copy, struct sl_cu_context *context)
+int fake_cuGraphAddMemcpyNode(struct sl_cu_node **node, struct sl_cu_graph *graph, struct sl_cu_node *const *after,
+                              size_t count, const struct sl_cu_copy_3d *copy, struct sl_cu_context *context)
 {
     struct op op;
 
@@ -212,9 +211,8 @@ static int read_batch(const struct sl_cu_batch *batch, struct work *work)
     return SL_CU_OK;
 }
 
-int fake_cuGraphAddBatchMemOpNode(struct sl_cu_node **node, struct sl_cu_graph *graph,
-                                  struct sl_cu_node *const *after, size_t count,
-                                  const struct sl_cu_batch *batch)
+int fake_cuGraphAddBatchMemOpNode(struct sl_cu_node **node, struct sl_cu_graph *graph, struct sl_cu_node *const *after,
+                                  size_t count, const struct sl_cu_batch *batch)
 {
     struct work work = { .count = 0 };
 
@@ -234,17 +232,14 @@ int fake_cuGraphAddBatchMemOpNode(struct sl_cu_node **node, struct sl_cu_graph *
 
 /* ---- what is launched ---- */
 
-int fake_cuGraphInstantiateWithFlags(struct sl_cu_exec **exec, struct sl_cu_graph *graph,
-                                     unsigned long long flags)
+int fake_cuGraphInstantiateWithFlags(struct sl_cu_exec **exec, struct sl_cu_graph *graph, unsigned long long flags)
 {
     (void)flags;
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_exec *made = calloc(1, sizeof *made);
     if (!made)
         abort();
-    *made = (struct sl_cu_exec){
-        .owned = fake_thread.library, .context = graph->context, .of = graph, .next = execs
-    };
+    *made = (struct sl_cu_exec){ .owned = fake_thread.library, .context = graph->context, .of = graph, .next = execs };
     for (const struct op *op = graph->work.first; op; op = op->next)
         fake_append(&made->work, op);
     fake_living.graphs += made->owned;
@@ -320,11 +315,9 @@ int fake_cuGraphMemcpyNodeGetParams(struct sl_cu_node *node, struct sl_cu_copy_3
         op = op->next;
     bool known = !node->batch && op->kind == OP_COPY && op->rows == 1;
     if (known) {
-        *copy = (struct sl_cu_copy_3d){ .from_type = op->from_type,
-                                        .to_type = op->to_type,
-                                        .width = op->size,
-                                        .height = 1,
-                                        .depth = 1 };
+        *copy = (struct sl_cu_copy_3d){
+            .from_type = op->from_type, .to_type = op->to_type, .width = op->size, .height = 1, .depth = 1
+        };
         if (op->from_type == SL_CU_MEMORY_HOST)
             copy->from_host = (void *)(uintptr_t)op->target;
         else

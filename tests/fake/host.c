@@ -98,16 +98,13 @@ static int refuse(uint64_t at, size_t size, unsigned flags)
 {
     bool writable = false;
 
-    if (!fake_can(SL_CU_CAN_REGISTER_HOST) ||
-        (flags & SL_CU_HOST_READ_ONLY && !fake_can(SL_CU_CAN_REGISTER_READ_ONLY)))
+    if (!fake_can(SL_CU_CAN_REGISTER_HOST) || (flags & SL_CU_HOST_READ_ONLY && !fake_can(SL_CU_CAN_REGISTER_READ_ONLY)))
         return SL_CU_NOT_SUPPORTED;
     if (!size)
         return SL_CU_INVALID_VALUE;
     if (fake_range_at(at) || fake_range_at(at + size - 1))
         return SL_CU_ALREADY_REGISTERED;
-    return look(at, size, &writable) && (writable || flags & SL_CU_HOST_READ_ONLY)
-               ? 0
-               : SL_CU_INVALID_VALUE;
+    return look(at, size, &writable) && (writable || flags & SL_CU_HOST_READ_ONLY) ? 0 : SL_CU_INVALID_VALUE;
 }
 
 int fake_cuMemHostRegister(void *address, size_t size, unsigned flags)
@@ -124,8 +121,7 @@ int fake_cuMemHostRegister(void *address, size_t size, unsigned flags)
         struct fake_range *range = fake_range_add(FAKE_REGISTERED, at, size);
         range->context = context;
         range->device = context->device;
-        memset(range->access, read_only ? SL_CU_ACCESS_READ : SL_CU_ACCESS_READ_WRITE,
-               sizeof range->access);
+        memset(range->access, read_only ? SL_CU_ACCESS_READ : SL_CU_ACCESS_READ_WRITE, sizeof range->access);
         fake_living.registrations++;
     }
     pthread_mutex_unlock(&fake_lock);
@@ -209,33 +205,29 @@ int fake_cuMemFreeHost(void *memory)
 /* Stores one attribute; for a pointer that the driver does not know, the value that stands for that. */
 static int describe(const struct fake_range *range, uint64_t pointer, int attribute, void *value)
 {
-    bool device = range && (range->kind == FAKE_RESERVED || range->kind == FAKE_ALLOCATED ||
-                            range->kind == FAKE_OPENED);
+    bool device =
+        range && (range->kind == FAKE_RESERVED || range->kind == FAKE_ALLOCATED || range->kind == FAKE_OPENED);
     bool mapped = range && (range->kind != FAKE_RESERVED || range->memory);
     struct sl_cu_context *current = fake_thread_context();
 
     if (!mapped)
         range = NULL;
     switch (attribute) {
-    case SL_CU_POINTER_CONTEXT:
-        *(struct sl_cu_context **)value = range ? range->context : NULL;
-        return 0;
+    case SL_CU_POINTER_CONTEXT: *(struct sl_cu_context **)value = range ? range->context : NULL; return 0;
     case SL_CU_POINTER_MEMORY_TYPE:
         *(unsigned *)value = !range ? 0 : device ? SL_CU_MEMORY_DEVICE : SL_CU_MEMORY_HOST;
         return 0;
     case SL_CU_POINTER_DEVICE: *(uint64_t *)value = range ? pointer : 0; return 0;
-    case SL_CU_POINTER_HOST:
-        *(void **)value = range && !device ? (void *)(uintptr_t)pointer : NULL;
-        return 0;
+    case SL_CU_POINTER_HOST: *(void **)value = range && !device ? (void *)(uintptr_t)pointer : NULL; return 0;
     case SL_CU_POINTER_BUFFER_ID: *(unsigned long long *)value = range ? range->id : 0; return 0;
     case SL_CU_POINTER_IS_MANAGED: *(unsigned char *)value = range && range->managed; return 0;
-    case SL_CU_POINTER_ORDINAL: *(int *)value = !range ? -2 : range->kind == FAKE_OPENED ? range->home : range->device; return 0;
+    case SL_CU_POINTER_ORDINAL:
+        *(int *)value = !range ? -2 : range->kind == FAKE_OPENED ? range->home : range->device;
+        return 0;
     case SL_CU_POINTER_RANGE_START: *(uint64_t *)value = range ? range->address : 0; return 0;
     case SL_CU_POINTER_RANGE_SIZE: *(size_t *)value = range ? range->size : 0; return 0;
     case SL_CU_POINTER_MAPPED: *(unsigned char *)value = range != NULL; return 0;
-    case SL_CU_POINTER_ACCESS:
-        *(int *)value = range && current ? range->access[current->device] : 0;
-        return 0;
+    case SL_CU_POINTER_ACCESS: *(int *)value = range && current ? range->access[current->device] : 0; return 0;
     default: return SL_CU_INVALID_VALUE;
     }
 }

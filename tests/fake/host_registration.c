@@ -222,7 +222,9 @@ TEST_TIMEOUT(acquire_waits_for_no_page_of_a_writer_that_came, 60)
     uint64_t session;
 
     struct child writer = restart(&side, &still, &session);
-    CHECK_SOON(sluice_reader_acquire(side.reader, side.stream, SLUICE_MS, &frame) != 0 && sl_load(&still.reached, acquire), 20);
+    CHECK_SOON(sluice_reader_acquire(side.reader, side.stream, SLUICE_MS, &frame) != 0 &&
+                   sl_load(&still.reached, acquire),
+               20);
     for (int i = 0; i < 3; i++)
         CHECK_RESULT(sluice_reader_acquire(side.reader, side.stream, 20 * SLUICE_MS, &frame), SLUICE_NO_WRITER);
     sl_store(&still.go, 1, release);
@@ -234,7 +236,10 @@ TEST_TIMEOUT(acquire_waits_for_no_page_of_a_writer_that_came, 60)
     role_stop(&writer);
 }
 
-static void note_thread(void *data) { *(pthread_t *)data = pthread_self(); }
+static void note_thread(void *data)
+{
+    *(pthread_t *)data = pthread_self();
+}
 
 /* A poller is woken when acquire has it. */
 TEST_TIMEOUT(a_reader_without_a_writer_finds_one_prepared, 60)
@@ -291,7 +296,9 @@ TEST_TIMEOUT(acquire_says_why_a_session_could_not_be_prepared, 60)
     CHECK_SOON(sl_load(&still.reached, acquire), 20);
     fake_fail(FAKE_MemHostRegister, 1, SL_CU_UNKNOWN);
     int r;
-    CHECK_SOON((r = sluice_reader_acquire(side.reader, side.stream, SLUICE_MS, &frame)) != SLUICE_NO_WRITER && r != SLUICE_TIMEOUT, 20);
+    CHECK_SOON((r = sluice_reader_acquire(side.reader, side.stream, SLUICE_MS, &frame)) != SLUICE_NO_WRITER &&
+                   r != SLUICE_TIMEOUT,
+               20);
     CHECK_RESULT(r, SLUICE_E_DRIVER);
     CHECK_HAS(sluice_last_error(), "cuMemHostRegister");
     CHECK_NE(take(&side), session);

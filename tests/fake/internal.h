@@ -24,14 +24,14 @@ struct capture {
     pthread_t thread;
     struct sl_cu_stream *origin;
     struct sl_cu_graph *graph;
-    bool owned, broken; /* begun by sluice.cuda_link, as the program told it */
+    bool owned, broken;   /* begun by sluice.cuda_link, as the program told it */
     struct capture *next; /* of those under way */
 };
 
 struct sl_cu_context {
     int device, primary, holds;
     bool alive;
-    int error; /* sticky */
+    int error;   /* sticky */
     int freeing; /* threads in a call that frees, and waits for earlier work */
     unsigned long long id;
     struct sl_cu_stream *legacy;
@@ -85,7 +85,7 @@ struct sl_cu_stream {
     struct sl_cu_context *context;
     unsigned flags;
     int priority;
-    bool owned, ended; /* made by the library; destroyed */
+    bool owned, ended;    /* made by the library; destroyed */
     pthread_t askers[16]; /* the threads that queried its capture state and have not used it since, the last one last */
     unsigned asked;       /* how many they are */
     unsigned long long thread; /* whose default stream it is; 0: no thread's */
@@ -134,7 +134,7 @@ struct fake_range {
     int device;
     struct sl_cu_context *context; /* that it ends with; NULL for a reservation */
     struct fake_memory *memory;    /* that is mapped here */
-    bool managed; /* the CPU's as well */
+    bool managed;                  /* the CPU's as well */
     unsigned char access[FAKE_GPUS];
     char *view; /* where the GPU sees it, if not here */
     int home;   /* of what was opened: the GPU that it was allocated on, if this process sees that */
@@ -163,8 +163,8 @@ struct fake_thread {
     unsigned long long number; /* 0 until it is queried */
     struct sl_cu_context *stack[16];
 };
-/* In the block that each thread is made with. What a library that comes later asks for as it is first used, glibc frees as another
- * thread begins, and the thread sanitizer does not see what orders the two. */
+/* In the block that each thread is made with. What a library that comes later asks for as it is first used, glibc frees
+ * as another thread begins, and the thread sanitizer does not see what orders the two. */
 extern _Thread_local struct fake_thread fake_thread __attribute__((tls_model("initial-exec")));
 
 void fake_break_rule(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -254,8 +254,7 @@ struct fake_range *fake_range_at(uint64_t address); /* NULL: nobody's */
 void fake_range_end(struct fake_range *range);
 int fake_free(enum fake_range_kind kind, uint64_t address);
 /* Memory of a context that is in a file. */
-struct fake_range *fake_range_map(enum fake_range_kind kind, int fd, size_t size,
-                                  struct sl_cu_context *context);
+struct fake_range *fake_range_map(enum fake_range_kind kind, int fd, size_t size, struct sl_cu_context *context);
 void fake_memory_end(struct sl_cu_context *context);
 
 /* Where the CPU sees what the GPU sees at an address. NULL: it may not do that with all of it. */

@@ -83,8 +83,7 @@ static int check(const struct sl_cu_context *context, const struct address *addr
         fake_break_rule("of memory that this process made");
         return SL_CU_INVALID_CONTEXT;
     }
-    if (fake_place(context->device) != address->place &&
-        !(fake_machine.peers && flags & SL_CU_IPC_ENABLE_PEERS))
+    if (fake_place(context->device) != address->place && !(fake_machine.peers && flags & SL_CU_IPC_ENABLE_PEERS))
         return SL_CU_INVALID_DEVICE;
     return 0;
 }

@@ -91,8 +91,7 @@ __attribute__((constructor)) static void look_around(void)
     fake_log("loaded\n");
     fake_machine.devices = (int)number("SLUICE_FAKE_GPUS", fake_machine.devices);
     fake_machine.version = (int)number("SLUICE_FAKE_VERSION", fake_machine.version);
-    fake_machine.memory = (size_t)number("SLUICE_FAKE_MEMORY", (long long)fake_machine.memory >> 20)
-                          << 20;
+    fake_machine.memory = (size_t)number("SLUICE_FAKE_MEMORY", (long long)fake_machine.memory >> 20) << 20;
     fake_machine.delay = number("SLUICE_FAKE_DELAY", 0) * 1000;
     fake_machine.jitter = number("SLUICE_FAKE_JITTER", 0) * 1000;
     fake_machine.seed = fake_machine.jitter ? seed() : 0;
@@ -129,10 +128,9 @@ static int place_of(const char *word, size_t length)
         if ((size_t)n == length && strncmp(word, text, length) == 0)
             return place;
         uuid_of(place, uuid);
-        n = snprintf(text, sizeof text,
-                     "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-                     uuid[0], uuid[1], uuid[2], uuid[3], uuid[4], uuid[5], uuid[6], uuid[7],
-                     uuid[8], uuid[9], uuid[10], uuid[11], uuid[12], uuid[13], uuid[14], uuid[15]);
+        n = snprintf(text, sizeof text, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+                     uuid[0], uuid[1], uuid[2], uuid[3], uuid[4], uuid[5], uuid[6], uuid[7], uuid[8], uuid[9], uuid[10],
+                     uuid[11], uuid[12], uuid[13], uuid[14], uuid[15]);
         if (length > 4 && length <= (size_t)n && strncasecmp(word, text, length) == 0)
             return place;
     }
@@ -240,9 +238,7 @@ int fake_cuDeviceGetPCIBusId(char *text, int size, int device)
 
     if (place < 0)
         return SL_CU_INVALID_DEVICE;
-    return snprintf(text, (size_t)size, "0000:%02X:00.0", 0x40 + place) < size
-               ? SL_CU_OK
-               : SL_CU_INVALID_VALUE;
+    return snprintf(text, (size_t)size, "0000:%02X:00.0", 0x40 + place) < size ? SL_CU_OK : SL_CU_INVALID_VALUE;
 }
 
 int fake_cuDeviceCanAccessPeer(int *can, int device, int peer)

@@ -20,12 +20,10 @@ bool fake_read_operation(const union sl_cu_mem_op *from, int device, struct op *
         return false;
     if (value->flags > (waits ? SL_CU_WAIT_EQ : 0))
         return false;
-    return value->address % sizeof(uint64_t) == 0 &&
-           fake_see(device, value->address, sizeof(uint64_t), !waits);
+    return value->address % sizeof(uint64_t) == 0 && fake_see(device, value->address, sizeof(uint64_t), !waits);
 }
 
-int fake_cuStreamBatchMemOp(struct sl_cu_stream *handle, unsigned count,
-                            union sl_cu_mem_op *operations, unsigned flags)
+int fake_cuStreamBatchMemOp(struct sl_cu_stream *handle, unsigned count, union sl_cu_mem_op *operations, unsigned flags)
 {
     struct op ops[MOST];
     int code;
@@ -45,16 +43,14 @@ int fake_cuStreamBatchMemOp(struct sl_cu_stream *handle, unsigned count,
     return code;
 }
 
-int fake_cuStreamWriteValue64(struct sl_cu_stream *stream, uint64_t address, uint64_t value,
-                              unsigned flags)
+int fake_cuStreamWriteValue64(struct sl_cu_stream *stream, uint64_t address, uint64_t value, unsigned flags)
 {
     union sl_cu_mem_op one = { .write = { SL_CU_MEM_OP_WRITE_64, address, value, flags, 0 } };
 
     return fake_cuStreamBatchMemOp(stream, 1, &one, 0);
 }
 
-int fake_cuStreamWaitValue64(struct sl_cu_stream *stream, uint64_t address, uint64_t value,
-                             unsigned flags)
+int fake_cuStreamWaitValue64(struct sl_cu_stream *stream, uint64_t address, uint64_t value, unsigned flags)
 {
     union sl_cu_mem_op one = { .wait = { SL_CU_MEM_OP_WAIT_64, address, value, flags, 0 } };
 

@@ -26,7 +26,7 @@ static struct fake_memory *memories;
 static size_t used[FAKE_GPUS];
 
 /* The GPU's number in the machine is in the name: an importer has nothing else of it. */
-#define NAME "fake memory of GPU "
+#define NAME   "fake memory of GPU "
 #define HIDDEN (-1) /* the device of memory whose GPU this process does not see */
 
 static struct fake_memory *add(int fd, int device, size_t size)
@@ -78,8 +78,7 @@ int fake_cuMemGetInfo(size_t *unused, size_t *total)
     return code;
 }
 
-int fake_cuMemGetAllocationGranularity(size_t *unit, const struct sl_cu_allocation *what,
-                                       int option)
+int fake_cuMemGetAllocationGranularity(size_t *unit, const struct sl_cu_allocation *what, int option)
 {
     (void)option;
     *unit = fake_machine.unit;
@@ -100,8 +99,7 @@ static int refuse(size_t size, const struct sl_cu_allocation *what, unsigned lon
     return size > fake_machine.memory - used[what->location.id] ? SL_CU_OUT_OF_MEMORY : 0;
 }
 
-int fake_cuMemCreate(uint64_t *handle, size_t size, const struct sl_cu_allocation *what,
-                     unsigned long long flags)
+int fake_cuMemCreate(uint64_t *handle, size_t size, const struct sl_cu_allocation *what, unsigned long long flags)
 {
     char name[sizeof NAME + 12];
     int code;
@@ -138,8 +136,7 @@ int fake_cuMemRelease(uint64_t handle)
     return memory ? SL_CU_OK : SL_CU_INVALID_VALUE;
 }
 
-int fake_cuMemExportToShareableHandle(void *shareable, uint64_t handle, int type,
-                                      unsigned long long flags)
+int fake_cuMemExportToShareableHandle(void *shareable, uint64_t handle, int type, unsigned long long flags)
 {
     pthread_mutex_lock(&fake_lock);
     struct fake_memory *memory = memory_of(handle);
@@ -200,13 +197,14 @@ done:
     return code;
 }
 
-int fake_cuMemAddressReserve(uint64_t *address, size_t size, size_t alignment, uint64_t wish,
-                             unsigned long long flags)
+int fake_cuMemAddressReserve(uint64_t *address, size_t size, size_t alignment, uint64_t wish, unsigned long long flags)
 {
     (void)alignment;
     if (flags || !size || size % fake_machine.unit)
         return SL_CU_INVALID_VALUE;
-    void *wanted = fake_machine.apart ? NULL : (void *)(uintptr_t)wish; /* if apart, what is adjacent there is not so in the fake GPU */
+    void *wanted = fake_machine.apart
+                       ? NULL
+                       : (void *)(uintptr_t)wish; /* if apart, what is adjacent there is not so in the fake GPU */
     void *at = mmap(wanted, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
         return SL_CU_OUT_OF_MEMORY;
@@ -223,9 +221,7 @@ static struct fake_range *reservation(uint64_t address, size_t size)
 {
     struct fake_range *range = fake_range_at(address);
 
-    return range && range->kind == FAKE_RESERVED && range->address == address && range->size == size
-               ? range
-               : NULL;
+    return range && range->kind == FAKE_RESERVED && range->address == address && range->size == size ? range : NULL;
 }
 
 int fake_cuMemAddressFree(uint64_t address, size_t size)
@@ -240,14 +236,14 @@ int fake_cuMemAddressFree(uint64_t address, size_t size)
         fake_living.reservations--;
         code = SL_CU_OK;
     } else {
-        fake_break_rule(range ? "of addresses where memory is mapped still" : "of addresses that are not reserved, or not any more");
+        fake_break_rule(range ? "of addresses where memory is mapped still"
+                              : "of addresses that are not reserved, or not any more");
     }
     pthread_mutex_unlock(&fake_lock);
     return code;
 }
 
-int fake_cuMemMap(uint64_t address, size_t size, size_t offset, uint64_t handle,
-                  unsigned long long flags)
+int fake_cuMemMap(uint64_t address, size_t size, size_t offset, uint64_t handle, unsigned long long flags)
 {
     int code = SL_CU_INVALID_VALUE;
 
@@ -255,8 +251,7 @@ int fake_cuMemMap(uint64_t address, size_t size, size_t offset, uint64_t handle,
     struct fake_memory *memory = memory_of(handle);
     struct fake_range *range = reservation(address, size);
     if (memory && range && !range->memory && memory->size == size && offset == 0 && !flags &&
-        mmap((void *)(uintptr_t)address, size, PROT_NONE, MAP_SHARED | MAP_FIXED, memory->fd, 0) !=
-            MAP_FAILED) {
+        mmap((void *)(uintptr_t)address, size, PROT_NONE, MAP_SHARED | MAP_FIXED, memory->fd, 0) != MAP_FAILED) {
         range->memory = memory;
         range->device = memory->device;
         memory->mappings++;
@@ -282,8 +277,8 @@ int fake_cuMemUnmap(uint64_t address, size_t size)
     fake_pause();
     struct fake_range *range = reservation(address, size);
     if (range && range->memory) {
-        mmap((void *)(uintptr_t)address, size, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        mmap((void *)(uintptr_t)address, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+             0);
         forget_view(range);
         memset(range->access, 0, sizeof range->access);
         range->memory->mappings--;
@@ -354,8 +349,7 @@ int fake_cuMemSetAccess(uint64_t address, size_t size, const struct sl_cu_access
 
 /* ---- memory of one context, in one process ---- */
 
-struct fake_range *fake_range_map(enum fake_range_kind kind, int fd, size_t size,
-                                  struct sl_cu_context *context)
+struct fake_range *fake_range_map(enum fake_range_kind kind, int fd, size_t size, struct sl_cu_context *context)
 {
     int rights = fake_machine.apart ? PROT_NONE : PROT_READ | PROT_WRITE;
     void *at = mmap(NULL, size, rights, MAP_SHARED, fd, 0);

@@ -158,7 +158,7 @@ TEST_TIMEOUT(a_writer_that_is_stopped_meanwhile_is_not_held_up, 60)
 /* ---- memory that is being freed on other threads ---- */
 
 #define PATIENCE (2 * SLUICE_S)
-#define MOST 16
+#define MOST     16
 
 /* A thread that frees until `gone`; from then on the process may have descriptors, too. */
 struct freeing {

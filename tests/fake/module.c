@@ -11,11 +11,7 @@ static const struct {
     const char *name;
     enum op_kind kind;
 } kernels[] = {
-    { "spin", OP_SPIN },
-    { "fill", OP_FILL },
-    { "check", OP_CHECK },
-    { "store", OP_STORE },
-    { "edges", OP_EDGES },
+    { "spin", OP_SPIN }, { "fill", OP_FILL }, { "check", OP_CHECK }, { "store", OP_STORE }, { "edges", OP_EDGES },
 };
 #define KERNELS (sizeof kernels / sizeof *kernels)
 
@@ -93,8 +89,7 @@ void fake_modules_end(struct sl_cu_context *context)
     }
 }
 
-int fake_cuModuleGetFunction(struct sl_cu_function **function, struct sl_cu_module *module,
-                             const char *name)
+int fake_cuModuleGetFunction(struct sl_cu_function **function, struct sl_cu_module *module, const char *name)
 {
     int code = SL_CU_NOT_FOUND;
 
@@ -125,9 +120,9 @@ static uint32_t narrow(void *argument)
     return value;
 }
 
-int fake_cuLaunchKernel(struct sl_cu_function *function, unsigned gx, unsigned gy, unsigned gz,
-                        unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                        struct sl_cu_stream *handle, void **arguments, void **extra)
+int fake_cuLaunchKernel(struct sl_cu_function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                        unsigned by, unsigned bz, unsigned shared, struct sl_cu_stream *handle, void **arguments,
+                        void **extra)
 {
     struct op op = { .kind = function->kind };
     int code;

@@ -34,8 +34,7 @@ static long left(void)
 {
     struct fake_things now = fake_things();
 
-    return now.contexts + now.streams + now.events + now.handles + now.reservations + now.mappings +
-           now.registrations;
+    return now.contexts + now.streams + now.events + now.handles + now.reservations + now.mappings + now.registrations;
 }
 
 /* Without a daemon of the machine's. */
@@ -349,11 +348,9 @@ TEST(a_word_that_does_not_come)
 /* Functions that end something: if one fails, that is left behind, and the self-test may pass. */
 static bool ends(enum fake_function function)
 {
-    static const enum fake_function list[] = {
-        FAKE_StreamDestroy,           FAKE_MemRelease,    FAKE_MemUnmap,
-        FAKE_MemAddressFree,          FAKE_MemFreeHost,   FAKE_MemHostUnregister,
-        FAKE_DevicePrimaryCtxRelease, FAKE_CtxPopCurrent, FAKE_GetErrorName
-    };
+    static const enum fake_function list[] = { FAKE_StreamDestroy,           FAKE_MemRelease,    FAKE_MemUnmap,
+                                               FAKE_MemAddressFree,          FAKE_MemFreeHost,   FAKE_MemHostUnregister,
+                                               FAKE_DevicePrimaryCtxRelease, FAKE_CtxPopCurrent, FAKE_GetErrorName };
 
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (list[i] == function)
@@ -378,8 +375,7 @@ static void fail_one(enum fake_function function, long nth)
     if (result == 0 && !is_a_no(function))
         FAIL("%s failed in call %ld, and nobody said so", fake_name(function), nth);
     if (result < 0 && !strstr(sluice_last_error(), fake_name(function)))
-        FAIL("%s failed in call %ld; the sentence: %s", fake_name(function), nth,
-             sluice_last_error());
+        FAIL("%s failed in call %ld; the sentence: %s", fake_name(function), nth, sluice_last_error());
     if (left() != 0)
         FAIL("%s failed in call %ld, and something was left behind", fake_name(function), nth);
     const char *rule = fake_broken_rule();

@@ -161,10 +161,14 @@ static void end_twice(int what)
 TEST(use_after_the_end)
 {
     static const char *const rules[] = {
-        "cuStreamDestroy: on a stream that is none, or not any more", "cuEventDestroy: on an event that is none, or not any more",
-        "cuMemFree: of memory that is not there, or not any more",    "cuMemFreeHost: of memory that is not there, or not any more",
-        "cuMemHostUnregister: of memory that is not registered",      "cuMemUnmap: of memory that is not mapped there",
-        "cuMemAddressFree: of addresses that are not reserved",       "cuMemRelease: on a handle of memory that is none",
+        "cuStreamDestroy: on a stream that is none, or not any more",
+        "cuEventDestroy: on an event that is none, or not any more",
+        "cuMemFree: of memory that is not there, or not any more",
+        "cuMemFreeHost: of memory that is not there, or not any more",
+        "cuMemHostUnregister: of memory that is not registered",
+        "cuMemUnmap: of memory that is not mapped there",
+        "cuMemAddressFree: of addresses that are not reserved",
+        "cuMemRelease: on a handle of memory that is none",
         "cuMemAddressFree: of addresses where memory is mapped still",
     };
 
@@ -354,7 +358,8 @@ TEST(memory_that_is_unmapped_too_soon)
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     CHECK_EQ(sl_cuda.MemHostRegister(page, 4096, SL_CU_HOST_PORTABLE), 0);
-    CHECK(mmap(page, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page); /* nobody gets the address */
+    CHECK(mmap(page, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+          page); /* nobody gets the address */
     CHECK(!fake_broken_rule());
     CHECK_EQ(sl_cuda.MemHostUnregister(page), 0);
     CHECK_HAS(fake_broken_rule(), "cuMemHostUnregister: unmapped before it was unregistered");

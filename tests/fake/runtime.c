@@ -152,7 +152,7 @@ RUNTIME(GetDevice, (int *device), tell(device, chosen))
 RUNTIME(DeviceSynchronize, (void), cu.CtxSynchronize())
 RUNTIME(DeviceGetAttribute, (int *value, int attribute, int device), get_attribute(value, attribute, device))
 RUNTIME(DeviceCanAccessPeer, (int *can, int device, int peer), can_access(can, device, peer))
-RUNTIME(MemGetInfo, (size_t *unused, size_t *total), cu.MemGetInfo(unused, total))
+RUNTIME(MemGetInfo, (size_t * unused, size_t *total), cu.MemGetInfo(unused, total))
 RUNTIME(RuntimeGetVersion, (int *version), tell(version, VERSION))
 RUNTIME(DeviceGetStreamPriorityRange, (int *least, int *greatest), tell(least, 0) || tell(greatest, GREATEST_PRIORITY))
 
@@ -180,21 +180,22 @@ RUNTIME_API const char *cudaGetErrorString(int code)
 
 /* ---- streams and events ---- */
 
-RUNTIME(StreamCreateWithFlags, (struct sl_cu_stream **stream, unsigned flags), cu.StreamCreateWithPriority(stream, flags, 0))
-RUNTIME(StreamCreateWithPriority, (struct sl_cu_stream **stream, unsigned flags, int priority),
+RUNTIME(StreamCreateWithFlags, (struct sl_cu_stream * *stream, unsigned flags),
+        cu.StreamCreateWithPriority(stream, flags, 0))
+RUNTIME(StreamCreateWithPriority, (struct sl_cu_stream * *stream, unsigned flags, int priority),
         cu.StreamCreateWithPriority(stream, flags, priority))
-RUNTIME(StreamDestroy, (struct sl_cu_stream *stream), cu.StreamDestroy(stream))
-RUNTIME(StreamQuery, (struct sl_cu_stream *stream), cu.StreamQuery(stream))
-RUNTIME(StreamSynchronize, (struct sl_cu_stream *stream), cu.StreamSynchronize(stream))
-RUNTIME(StreamWaitEvent, (struct sl_cu_stream *stream, struct sl_cu_event *event, unsigned flags),
+RUNTIME(StreamDestroy, (struct sl_cu_stream * stream), cu.StreamDestroy(stream))
+RUNTIME(StreamQuery, (struct sl_cu_stream * stream), cu.StreamQuery(stream))
+RUNTIME(StreamSynchronize, (struct sl_cu_stream * stream), cu.StreamSynchronize(stream))
+RUNTIME(StreamWaitEvent, (struct sl_cu_stream * stream, struct sl_cu_event *event, unsigned flags),
         cu.StreamWaitEvent(stream, event, flags))
-RUNTIME(EventCreateWithFlags, (struct sl_cu_event **event, unsigned flags), cu.EventCreate(event, flags))
-RUNTIME(EventRecord, (struct sl_cu_event *event, struct sl_cu_stream *stream), cu.EventRecord(event, stream))
-RUNTIME(EventRecordWithFlags, (struct sl_cu_event *event, struct sl_cu_stream *stream, unsigned flags),
+RUNTIME(EventCreateWithFlags, (struct sl_cu_event * *event, unsigned flags), cu.EventCreate(event, flags))
+RUNTIME(EventRecord, (struct sl_cu_event * event, struct sl_cu_stream *stream), cu.EventRecord(event, stream))
+RUNTIME(EventRecordWithFlags, (struct sl_cu_event * event, struct sl_cu_stream *stream, unsigned flags),
         flags ? SL_CU_NOT_SUPPORTED : cu.EventRecord(event, stream))
-RUNTIME(EventQuery, (struct sl_cu_event *event), cu.EventQuery(event))
-RUNTIME(EventSynchronize, (struct sl_cu_event *event), cu.EventSynchronize(event))
-RUNTIME(EventDestroy, (struct sl_cu_event *event), cu.EventDestroy(event))
+RUNTIME(EventQuery, (struct sl_cu_event * event), cu.EventQuery(event))
+RUNTIME(EventSynchronize, (struct sl_cu_event * event), cu.EventSynchronize(event))
+RUNTIME(EventDestroy, (struct sl_cu_event * event), cu.EventDestroy(event))
 RUNTIME(EventElapsedTime, (float *milliseconds, struct sl_cu_event *from, struct sl_cu_event *to),
         cu.EventElapsedTime(milliseconds, from, to))
 
@@ -203,12 +204,9 @@ RUNTIME(EventElapsedTime, (float *milliseconds, struct sl_cu_event *from, struct
 static int copy(void *to, const void *from, size_t size, int kind, struct sl_cu_stream *stream)
 {
     switch (kind) {
-    case TO_DEVICE:
-        return cu.MemcpyHtoDAsync((uintptr_t)to, from, size, stream);
-    case FROM_DEVICE:
-        return cu.MemcpyDtoHAsync(to, (uintptr_t)from, size, stream);
-    default:
-        return cu.MemcpyAsync((uintptr_t)to, (uintptr_t)from, size, stream);
+    case TO_DEVICE: return cu.MemcpyHtoDAsync((uintptr_t)to, from, size, stream);
+    case FROM_DEVICE: return cu.MemcpyDtoHAsync(to, (uintptr_t)from, size, stream);
+    default: return cu.MemcpyAsync((uintptr_t)to, (uintptr_t)from, size, stream);
     }
 }
 
@@ -234,7 +232,10 @@ static int look_at(struct attributes *attributes, void *pointer)
     if (code)
         return code;
     *attributes = (struct attributes){
-        .type = managed ? MANAGED : type == SL_CU_MEMORY_DEVICE ? ON_DEVICE : type ? ON_HOST : 0,
+        .type = managed                       ? MANAGED
+                : type == SL_CU_MEMORY_DEVICE ? ON_DEVICE
+                : type                        ? ON_HOST
+                                              : 0,
         .device = ordinal,
         .device_pointer = (void *)(uintptr_t)device,
         .host_pointer = host,
@@ -252,16 +253,19 @@ RUNTIME(HostUnregister, (void *memory), cu.MemHostUnregister(memory))
 RUNTIME(Memcpy, (void *to, const void *from, size_t size, int kind), copy_and_wait(to, from, size, kind))
 RUNTIME(MemcpyAsync, (void *to, const void *from, size_t size, int kind, struct sl_cu_stream *stream),
         copy(to, from, size, kind, stream))
-RUNTIME(PointerGetAttributes, (struct attributes *attributes, void *pointer), look_at(attributes, pointer))
+RUNTIME(PointerGetAttributes, (struct attributes * attributes, void *pointer), look_at(attributes, pointer))
 
 /* ---- for other processes ---- */
 
-RUNTIME(IpcGetMemHandle, (struct sl_cu_memory_handle *handle, void *memory), cu.IpcGetMemHandle(handle, (uintptr_t)memory))
+RUNTIME(IpcGetMemHandle, (struct sl_cu_memory_handle * handle, void *memory),
+        cu.IpcGetMemHandle(handle, (uintptr_t)memory))
 RUNTIME(IpcOpenMemHandle, (void **memory, struct sl_cu_memory_handle handle, unsigned flags),
         cu.IpcOpenMemHandle((uint64_t *)memory, handle, flags))
 RUNTIME(IpcCloseMemHandle, (void *memory), cu.IpcCloseMemHandle((uintptr_t)memory))
-RUNTIME(IpcGetEventHandle, (struct sl_cu_event_handle *handle, struct sl_cu_event *event), cu.IpcGetEventHandle(handle, event))
-RUNTIME(IpcOpenEventHandle, (struct sl_cu_event **event, struct sl_cu_event_handle handle), cu.IpcOpenEventHandle(event, handle))
+RUNTIME(IpcGetEventHandle, (struct sl_cu_event_handle * handle, struct sl_cu_event *event),
+        cu.IpcGetEventHandle(handle, event))
+RUNTIME(IpcOpenEventHandle, (struct sl_cu_event * *event, struct sl_cu_event_handle handle),
+        cu.IpcOpenEventHandle(event, handle))
 
 /* ---- functions that it lacks, though cuda-link looks for them when it starts ---- */
 

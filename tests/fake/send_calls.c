@@ -84,7 +84,8 @@ static void check_send(uint32_t graph)
     CHECK_EQ(fake_calls(FAKE_MemcpyAsync), graph ? 0 : 2);
     CHECK_EQ(fake_calls(FAKE_StreamWriteValue64), graph ? 0 : 2);
     CHECK_EQ(fake_calls(FAKE_StreamBatchMemOp), 0);
-    CHECK_EQ(fake_calls(FAKE_StreamIsCapturing), (graph ? 2 : 4) + (driver_batches() ? 2 : 0)); /* before each call on the stream */
+    CHECK_EQ(fake_calls(FAKE_StreamIsCapturing),
+             (graph ? 2 : 4) + (driver_batches() ? 2 : 0)); /* before each call on the stream */
     CHECK_EQ(fake_calls(FAKE_PointerGetAttributes), 2);
     CHECK_EQ(fake_calls(FAKE_CtxPushCurrent), 2);
     CHECK_OK(sluice_ticket_wait(ticket, 20 * SLUICE_S));

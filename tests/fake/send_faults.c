@@ -100,8 +100,10 @@ static void lose(uint32_t graph)
     fake_lose(0, SL_CU_ILLEGAL_ADDRESS);
     CHECK_SAYS(sluice_ticket_wait(lost, 20 * SLUICE_S), SLUICE_E_DRIVER, "ILLEGAL_ADDRESS");
     for (int kind = 0; kind < TRANSFER_KINDS; kind++)
-        CHECK_RESULT(sluice_writer_send(transfer.writer, &transfer.arrays[kind], 1, SLUICE_ON_CPU, NULL), SLUICE_E_DRIVER);
-    CHECK_RESULT(sluice_writer_begin(transfer.writer, 0, &frame), SLUICE_E_DRIVER); /* which reports that frame as lost */
+        CHECK_RESULT(sluice_writer_send(transfer.writer, &transfer.arrays[kind], 1, SLUICE_ON_CPU, NULL),
+                     SLUICE_E_DRIVER);
+    CHECK_RESULT(sluice_writer_begin(transfer.writer, 0, &frame),
+                 SLUICE_E_DRIVER); /* which reports that frame as lost */
     CHECK_SAYS(sluice_ticket_wait(lost, 20 * SLUICE_S), SLUICE_E_DRIVER, "ILLEGAL_ADDRESS");
     for (int i = 0; i < 6; i++) /* also of those that were in its slot */
         CHECK_OK(sluice_ticket_query(done[i]));

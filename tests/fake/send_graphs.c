@@ -91,8 +91,12 @@ TEST(graphs_end_with_their_slots)
 TEST_TIMEOUT(each_call_of_a_graph_fails_in_turn, 120)
 {
     static const enum fake_function functions[] = {
-        FAKE_GraphCreate,  FAKE_GraphAddMemcpyNode, FAKE_GraphAddBatchMemOpNode, FAKE_GraphInstantiateWithFlags,
-        FAKE_GraphLaunch,  FAKE_GraphExecBatchMemOpNodeSetParams,
+        FAKE_GraphCreate,
+        FAKE_GraphAddMemcpyNode,
+        FAKE_GraphAddBatchMemOpNode,
+        FAKE_GraphInstantiateWithFlags,
+        FAKE_GraphLaunch,
+        FAKE_GraphExecBatchMemOpNodeSetParams,
     };
 
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {

@@ -25,7 +25,10 @@ static void enter(void)
     CHECK_EQ(test_cuCtxSetCurrent(context), 0);
 }
 
-static void leave(void) { CHECK_EQ(test_cuCtxSetCurrent(NULL), 0); }
+static void leave(void)
+{
+    CHECK_EQ(test_cuCtxSetCurrent(NULL), 0);
+}
 
 struct transfer transfer_begin_with(uint32_t slots, int arrays, uint32_t graph)
 {
@@ -164,7 +167,8 @@ bool transfer_restores(enum fake_function function)
     return function == FAKE_CtxPopCurrent || function == FAKE_ThreadExchangeStreamCaptureMode;
 }
 
-void transfer_fail_each(struct transfer *transfer, int kind, struct sluice_stream stream, enum fake_function function, long calls)
+void transfer_fail_each(struct transfer *transfer, int kind, struct sluice_stream stream, enum fake_function function,
+                        long calls)
 {
     char sentence[1024], after[1024];
 

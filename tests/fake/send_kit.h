@@ -37,7 +37,8 @@ void transfer_frame(struct transfer *transfer, int kind, struct sluice_stream st
 
 /* The same with each of `calls` calls of a function failing, in turn: a failure without another way is reported, and
  * the frame after it works. */
-void transfer_fail_each(struct transfer *transfer, int kind, struct sluice_stream stream, enum fake_function function, long calls);
+void transfer_fail_each(struct transfer *transfer, int kind, struct sluice_stream stream, enum fake_function function,
+                        long calls);
 
 /* Does it restore the caller's state? Nothing can be done where that fails. */
 bool transfer_restores(enum fake_function function);

@@ -166,8 +166,7 @@ static void append(struct sl_cu_stream *stream, const struct op *op)
 static void append_after(struct sl_cu_stream *stream, struct sl_cu_stream *other)
 {
     if (other != stream && other->done_id < other->last_id)
-        append(stream,
-               &(struct op){ .kind = OP_AFTER, .other = other, .other_id = other->last_id });
+        append(stream, &(struct op){ .kind = OP_AFTER, .other = other, .other_id = other->last_id });
 }
 
 /* The default stream and the blocking ones wait for each other. */
@@ -347,9 +346,8 @@ int fake_cuStreamIsCapturing(struct sl_cu_stream *handle, int *status)
     return code;
 }
 
-int fake_cuStreamGetCaptureInfo(struct sl_cu_stream *handle, int *status, uint64_t *id,
-                                struct sl_cu_graph **graph, struct sl_cu_node *const **nodes,
-                                size_t *count)
+int fake_cuStreamGetCaptureInfo(struct sl_cu_stream *handle, int *status, uint64_t *id, struct sl_cu_graph **graph,
+                                struct sl_cu_node *const **nodes, size_t *count)
 {
     int code;
 
@@ -416,6 +414,5 @@ int fake_cuStreamGetId(struct sl_cu_stream *handle, unsigned long long *id)
 
 int fake_cuLaunchHostFunc(struct sl_cu_stream *stream, void (*function)(void *data), void *data)
 {
-    return fake_queue_on(stream,
-                         &(struct op){ .kind = OP_CALL, .function = function, .data = data }, 1);
+    return fake_queue_on(stream, &(struct op){ .kind = OP_CALL, .function = function, .data = data }, 1);
 }

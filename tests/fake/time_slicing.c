@@ -21,7 +21,10 @@ static struct sl_cu_stream *begin(void)
     return stream;
 }
 
-static void work(struct sl_cu_stream *stream) { CU(MemsetD8Async, gpu_memory(64), 1, 64, stream); }
+static void work(struct sl_cu_stream *stream)
+{
+    CU(MemsetD8Async, gpu_memory(64), 1, 64, stream);
+}
 
 /* Its GPU works for longer than any test takes, and it has the time slice. */
 ROLE(fake_spinner)

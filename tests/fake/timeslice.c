@@ -58,13 +58,25 @@ void fake_turns_end(void)
     mine = false;
 }
 
-bool fake_turn_is_held(void) { return mine; }
+bool fake_turn_is_held(void)
+{
+    return mine;
+}
 
-int64_t fake_turn_since(void) { return since; }
+int64_t fake_turn_since(void)
+{
+    return since;
+}
 
-int64_t fake_turn_until(void) { return mine ? since + slice : INT64_MAX; }
+int64_t fake_turn_until(void)
+{
+    return mine ? since + slice : INT64_MAX;
+}
 
-bool fake_turn_lasts(void) { return slice == 0 || fake_now() < (mine ? since + slice : 0); }
+bool fake_turn_lasts(void)
+{
+    return slice == 0 || fake_now() < (mine ? since + slice : 0);
+}
 
 int64_t fake_turn_take(void)
 {

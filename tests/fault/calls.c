@@ -18,26 +18,23 @@
 static void check_sentence(const struct outcome *outcome, const char *call, long nth)
 {
     if (strcmp(sluice_result_name(outcome->result), "?") == 0)
-        FAIL("%s, call %ld: %s gave %d, which is no result", call, nth, outcome->step,
-             outcome->result);
+        FAIL("%s, call %ld: %s gave %d, which is no result", call, nth, outcome->step, outcome->result);
     if (strlen(outcome->sentence) < 12)
         FAIL("%s, call %ld: %s gave %s and the sentence \"%s\"", call, nth, outcome->step,
              sluice_result_name(outcome->result), outcome->sentence);
     /* Something should have come in time and did not: nobody recovered from the failure. */
-    if (outcome->result == SLUICE_TIMEOUT || outcome->result == SLUICE_AGAIN ||
-        outcome->result == SLUICE_NO_WRITER || outcome->result == SLUICE_CLOSED)
-        FAIL("%s, call %ld: %s gave up with %s: \"%s\"", call, nth, outcome->step,
-             sluice_result_name(outcome->result), outcome->sentence);
+    if (outcome->result == SLUICE_TIMEOUT || outcome->result == SLUICE_AGAIN || outcome->result == SLUICE_NO_WRITER ||
+        outcome->result == SLUICE_CLOSED)
+        FAIL("%s, call %ld: %s gave up with %s: \"%s\"", call, nth, outcome->step, sluice_result_name(outcome->result),
+             outcome->sentence);
 }
 
-static void check_clean(const struct resources_held *before, const char *call, long nth,
-                        const struct outcome *failed)
+static void check_clean(const struct resources_held *before, const char *call, long nth, const struct outcome *failed)
 {
     struct outcome outcome;
     char when[256];
 
-    snprintf(when, sizeof when, "%s, call %ld failed in %s", call, nth,
-             failed->step ? failed->step : "passing");
+    snprintf(when, sizeof when, "%s, call %ld failed in %s", call, nth, failed->step ? failed->step : "passing");
     resources_held_check(before, when);
     scenario_run(&outcome, PATIENCE);
     if (outcome.step)
@@ -56,8 +53,8 @@ static void fail_each(enum fault_call call, const char *name, const int *errors,
     fault_old_kernel(call == FAULT_pidfd_open); /* a newer kernel is never asked for it */
     scenario_run(&outcome, PATIENCE);           /* pools and tables get their size */
     if (outcome.step)
-        FAIL("nothing was made to fail, and %s gave %s: %s", outcome.step,
-             sluice_result_name(outcome.result), outcome.sentence);
+        FAIL("nothing was made to fail, and %s gave %s: %s", outcome.step, sluice_result_name(outcome.result),
+             outcome.sentence);
     struct resources_held before = resources_held_now();
     for (size_t e = 0; e < error_count; e++) {
         for (long nth = 1;; nth += stride) {
@@ -65,11 +62,11 @@ static void fail_each(enum fault_call call, const char *name, const int *errors,
             scenario_run(&outcome, PATIENCE);
             bool fired = fault_disarm();
             if (outcome.step && !fired)
-                FAIL("%s: nothing failed, and %s gave %s: %s", name, outcome.step,
-                     sluice_result_name(outcome.result), outcome.sentence);
+                FAIL("%s: nothing failed, and %s gave %s: %s", name, outcome.step, sluice_result_name(outcome.result),
+                     outcome.sentence);
             if (outcome.step) {
-                fprintf(stderr, "%s %ld %s: %s: %s: %s\n", name, nth, strerrorname_np(errors[e]),
-                        outcome.step, sluice_result_name(outcome.result), outcome.sentence);
+                fprintf(stderr, "%s %ld %s: %s: %s: %s\n", name, nth, strerrorname_np(errors[e]), outcome.step,
+                        sluice_result_name(outcome.result), outcome.sentence);
                 check_sentence(&outcome, name, nth);
             }
             check_clean(&before, name, nth, &outcome);

@@ -14,7 +14,7 @@
 #include "harness/test.h"
 
 #define PATIENCE (200 * SLUICE_MS) /* what fails here keeps failing */
-#define FOR_SURE (20 * SLUICE_S)  /* for what must succeed: only a hang takes longer */
+#define FOR_SURE (20 * SLUICE_S)   /* for what must succeed: only a hang takes longer */
 
 static void limit(int resource, rlim_t value, struct rlimit *before)
 {
@@ -24,8 +24,8 @@ static void limit(int resource, rlim_t value, struct rlimit *before)
 }
 
 /* One life under a limit; true if it succeeded. */
-static bool live_under(int resource, rlim_t value, int64_t patience,
-                       const struct resources_held *before, const char *what)
+static bool live_under(int resource, rlim_t value, int64_t patience, const struct resources_held *before,
+                       const char *what)
 {
     struct outcome outcome;
     struct rlimit free_limit;
@@ -40,8 +40,7 @@ static bool live_under(int resource, rlim_t value, int64_t patience,
         CHECK(strcmp(sluice_result_name(outcome.result), "?") != 0);
         CHECK_GE(strlen(outcome.sentence), 12);
     }
-    snprintf(when, sizeof when, "%s at %llu, %s", what, (unsigned long long)value,
-             outcome.step ? outcome.step : "-");
+    snprintf(when, sizeof when, "%s at %llu, %s", what, (unsigned long long)value, outcome.step ? outcome.step : "-");
     resources_held_check(before, when);
     return !outcome.step;
 }
@@ -53,8 +52,7 @@ static struct resources_held warm_up(void)
     test_dir();
     scenario_run(&outcome, FOR_SURE);
     if (outcome.step)
-        FAIL("without a limit %s gave %s: %s", outcome.step, sluice_result_name(outcome.result),
-             outcome.sentence);
+        FAIL("without a limit %s gave %s: %s", outcome.step, sluice_result_name(outcome.result), outcome.sentence);
     return resources_held_now();
 }
 

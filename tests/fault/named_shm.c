@@ -6,10 +6,10 @@
  */
 #include <errno.h>
 
+#include "cuda_link/wire/barrier.h"
 #include "fault/wrap.h"
 #include "harness/resources.h"
 #include "unit/cipd_kit.h"
-#include "cuda_link/wire/barrier.h"
 
 struct lives {
     const char *name, *barrier;

@@ -80,14 +80,12 @@ static bool write_frame(struct life *life)
 }
 
 /* A frame must come in time; it need not come at once, and if one was lost the next one will do. */
-static bool take(struct life *life, sluice_reader *reader, struct sluice_frame *frame,
-                 const char *step)
+static bool take(struct life *life, sluice_reader *reader, struct sluice_frame *frame, const char *step)
 {
     int64_t until = test_now() + life->patience_ns;
     int r;
 
-    while ((r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 50 * SLUICE_MS, frame)) > 0 &&
-           test_now() < until)
+    while ((r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 50 * SLUICE_MS, frame)) > 0 && test_now() < until)
         if (!write_frame(life))
             return false;
     return went(life, step, r);
@@ -114,8 +112,7 @@ static bool grow(struct life *life)
     bool good = true;
 
     while (good && count < 4) {
-        good = went(life, "begin to grow",
-                    sluice_writer_begin(life->writer, SLUICE_DEFAULT, &frames[count]));
+        good = went(life, "begin to grow", sluice_writer_begin(life->writer, SLUICE_DEFAULT, &frames[count]));
         count += good;
     }
     for (int i = 0; i < count; i++) {
@@ -137,8 +134,8 @@ static bool change_format(struct life *life)
     memset(data, 7, sizeof data);
     make_format(&life->format, 7000);
     CHECK_OK(sluice_array_wrap(&array, "data", data, byte, 1, &shape, NULL));
-    return went(life, "reformat", sluice_writer_reformat(life->writer, &life->format)) &&
-           write_frame(life) && read_frame(life, life->newest, "acquire after reformat") &&
+    return went(life, "reformat", sluice_writer_reformat(life->writer, &life->format)) && write_frame(life) &&
+           read_frame(life, life->newest, "acquire after reformat") &&
            went(life, "send", sluice_writer_send(life->writer, &array, 1, SLUICE_ON_CPU, NULL)) &&
            read_frame(life, life->newest, "acquire after send");
 }
@@ -189,8 +186,7 @@ static bool live(struct life *life)
             return false;
     return grow(life) && read_frame(life, life->in_order, "acquire in order") &&
            read_frame(life, life->newest, "acquire") && change_format(life) && look_around(life) &&
-           went(life, "release",
-                sluice_reader_release(life->in_order, &life->kept, SLUICE_ON_CPU)) &&
+           went(life, "release", sluice_reader_release(life->in_order, &life->kept, SLUICE_ON_CPU)) &&
            second_session(life);
 }
 
@@ -224,8 +220,8 @@ void resources_held_check(const struct resources_held *before, const char *when)
     resources_check(&before->of_system, when);
     struct resources_held now = resources_held_now();
     if (now.of_system.fds != before->of_system.fds || now.of_system.mappings)
-        FAIL("%s: %d descriptors (%d before), %d mappings", when, now.of_system.fds,
-             before->of_system.fds, now.of_system.mappings);
+        FAIL("%s: %d descriptors (%d before), %d mappings", when, now.of_system.fds, before->of_system.fds,
+             now.of_system.mappings);
     if (now.blocks > before->blocks)
         FAIL("%s: %ld blocks of memory (%ld before)", when, now.blocks, before->blocks);
 }

@@ -15,9 +15,8 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 
-#define PEERPIDFD 77 /* SO_PEERPIDFD, which older headers lack */
-#define ADD_SEALS \
-    1033 /* F_ADD_SEALS; <fcntl.h> would bring declarations that the names below are not */
+#define PEERPIDFD 77   /* SO_PEERPIDFD, which older headers lack */
+#define ADD_SEALS 1033 /* F_ADD_SEALS; <fcntl.h> would bring declarations that the names below are not */
 
 #define SET_LOCK 37 /* F_OFD_SETLK */
 
@@ -116,15 +115,13 @@ void __wrap_free(void *block)
 }
 
 #define MMAP(name) \
-    WRAP(void *, name, mmap, MAP_FAILED, \
-         (void *at, size_t size, int prot, int flags, int fd, off_t offset), \
+    WRAP(void *, name, mmap, MAP_FAILED, (void *at, size_t size, int prot, int flags, int fd, off_t offset), \
          (at, size, prot, flags, fd, offset))
 MMAP(mmap)
 MMAP(mmap64)
 WRAP(int, memfd_create, memfd_create, -1, (const char *name, unsigned flags), (name, flags))
 WRAP(int, fallocate, fallocate, -1, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size))
-WRAP(int, fallocate64, fallocate, -1, (int fd, int mode, off_t at, off_t size),
-     (fd, mode, at, size))
+WRAP(int, fallocate64, fallocate, -1, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size))
 WRAP(int, ftruncate, ftruncate, -1, (int fd, off_t size), (fd, size))
 WRAP(int, ftruncate64, ftruncate, -1, (int fd, off_t size), (fd, size))
 
@@ -188,31 +185,24 @@ long __wrap_syscall(long number, ...)
     va_end(list);
     if (number == SYS_pidfd_open && fails(FAULT_pidfd_open))
         return -1;
-    return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],
-                          arguments[4], arguments[5]);
+    return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
 }
 
 /* ---- sockets, descriptors, files, threads ---- */
 
 WRAP(int, socket, socket, -1, (int domain, int type, int protocol), (domain, type, protocol))
-WRAP(int, socketpair, socketpair, -1, (int domain, int type, int protocol, int *fds),
-     (domain, type, protocol, fds))
-WRAP(int, bind, bind, -1, (int fd, const struct sockaddr *address, socklen_t size),
-     (fd, address, size))
+WRAP(int, socketpair, socketpair, -1, (int domain, int type, int protocol, int *fds), (domain, type, protocol, fds))
+WRAP(int, bind, bind, -1, (int fd, const struct sockaddr *address, socklen_t size), (fd, address, size))
 WRAP(int, listen, listen, -1, (int fd, int backlog), (fd, backlog))
 WRAP(int, accept4, accept4, -1, (int fd, struct sockaddr *address, socklen_t *size, int flags),
      (fd, address, size, flags))
-WRAP(int, connect, connect, -1, (int fd, const struct sockaddr *address, socklen_t size),
-     (fd, address, size))
-WRAP(ssize_t, sendmsg, sendmsg, -1, (int fd, const struct msghdr *message, int flags),
-     (fd, message, flags))
-WRAP(ssize_t, recvmsg, recvmsg, -1, (int fd, struct msghdr *message, int flags),
-     (fd, message, flags))
+WRAP(int, connect, connect, -1, (int fd, const struct sockaddr *address, socklen_t size), (fd, address, size))
+WRAP(ssize_t, sendmsg, sendmsg, -1, (int fd, const struct msghdr *message, int flags), (fd, message, flags))
+WRAP(ssize_t, recvmsg, recvmsg, -1, (int fd, struct msghdr *message, int flags), (fd, message, flags))
 WRAP(int, eventfd, eventfd, -1, (unsigned count, int flags), (count, flags))
 WRAP(int, epoll_create1, epoll_create1, -1, (int flags), (flags))
 WRAP(int, inotify_init1, inotify_init1, -1, (int flags), (flags))
-WRAP(int, inotify_add_watch, inotify_add_watch, -1, (int fd, const char *path, uint32_t mask),
-     (fd, path, mask))
+WRAP(int, inotify_add_watch, inotify_add_watch, -1, (int fd, const char *path, uint32_t mask), (fd, path, mask))
 WRAP(FILE *, fopen, fopen, NULL, (const char *path, const char *mode), (path, mode))
 WRAP(FILE *, fopen64, fopen, NULL, (const char *path, const char *mode), (path, mode))
 WRAP(DIR *, opendir, opendir, NULL, (const char *path), (path))
@@ -222,10 +212,8 @@ WRAP(int, linkat, linkat, -1, (int dir, const char *from, int to_dir, const char
 WRAP(int, rename, rename, -1, (const char *from, const char *to), (from, to))
 WRAP(DIR *, fdopendir, fdopendir, NULL, (int fd), (fd))
 WRAP(int, flock, flock, -1, (int fd, int operation), (fd, operation))
-WRAP(int, renameat, renameat, -1, (int dir, const char *from, int to_dir, const char *to),
-     (dir, from, to_dir, to))
-WRAP(int, fchmodat, fchmodat, -1, (int dir, const char *path, mode_t mode, int flags),
-     (dir, path, mode, flags))
+WRAP(int, renameat, renameat, -1, (int dir, const char *from, int to_dir, const char *to), (dir, from, to_dir, to))
+WRAP(int, fchmodat, fchmodat, -1, (int dir, const char *path, mode_t mode, int flags), (dir, path, mode, flags))
 WRAP(int, pthread_create, pthread_create, armed_error,
      (pthread_t * thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument),
      (thread, attributes, start, argument))
@@ -248,7 +236,5 @@ int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event
 
 int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
-    return operation != EPOLL_CTL_DEL && fails(FAULT_epoll_ctl)
-               ? -1
-               : __real_epoll_ctl(epoll, operation, fd, event);
+    return operation != EPOLL_CTL_DEL && fails(FAULT_epoll_ctl) ? -1 : __real_epoll_ctl(epoll, operation, fd, event);
 }

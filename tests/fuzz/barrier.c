@@ -2,8 +2,8 @@
  *
  * The activation barrier with any contents: processes check and hold it while its bytes change.
  */
-#include "fuzz.h"
 #include "cuda_link/wire/barrier.h"
+#include "fuzz.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,7 +13,10 @@ static char name[40], path[60];
 
 /* There is nobody to wait for. */
 void __wrap_sl_os_sleep(int64_t ns);
-void __wrap_sl_os_sleep(int64_t ns) { (void)ns; }
+void __wrap_sl_os_sleep(int64_t ns)
+{
+    (void)ns;
+}
 
 static unsigned char *make(struct input *input, size_t *size)
 {

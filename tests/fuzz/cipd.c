@@ -3,9 +3,9 @@
  * A segment of cuda-link's protocol with any contents and size: readers connect to it and look, while its bytes change
  * between their steps; writers take it over. An input is a size, a valid session or arbitrary bytes, and then steps.
  */
-#include "fuzz.h"
 #include "cuda_link/wire/segment_read.h"
 #include "cuda_link/wire/segment_write.h"
+#include "fuzz.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -13,9 +13,17 @@
 static struct sl_page page_of(struct sl_reader_page *page)
 {
     return (struct sl_page){
-        .lease = page->lease, .lease_ns = page->lease_ns, .cursor = &page->cursor, .want = &page->want,
-        .want_fd = &page->want_fd, .bell = &page->bell, .evicted = &page->evicted, .taken = &page->taken,
-        .missed = &page->missed, .last = &page->last, .latency_ns = &page->latency_ns,
+        .lease = page->lease,
+        .lease_ns = page->lease_ns,
+        .cursor = &page->cursor,
+        .want = &page->want,
+        .want_fd = &page->want_fd,
+        .bell = &page->bell,
+        .evicted = &page->evicted,
+        .taken = &page->taken,
+        .missed = &page->missed,
+        .last = &page->last,
+        .latency_ns = &page->latency_ns,
     };
 }
 
@@ -27,15 +35,9 @@ static void take_words(struct input *input, struct sl_control *control, uint32_t
         uint32_t slot = take_byte(input) % ids;
         uint64_t sequence = take_number(input);
         switch (kind % 4) {
-        case 0:
-            atomic_store(&control->slot_seq[slot], sequence);
-            break;
-        case 1:
-            atomic_store(&control->ready[slot], sequence);
-            break;
-        case 2:
-            atomic_store(&control->head, kind & 4 ? sequence : sl_head_pack(sequence, slot));
-            break;
+        case 0: atomic_store(&control->slot_seq[slot], sequence); break;
+        case 1: atomic_store(&control->ready[slot], sequence); break;
+        case 2: atomic_store(&control->head, kind & 4 ? sequence : sl_head_pack(sequence, slot)); break;
         default: /* a whole frame */
             atomic_store(&control->slot_seq[slot], sequence);
             atomic_store(&control->ready[slot], sequence);
@@ -120,14 +122,16 @@ static void write_frames(struct input *input)
     uint64_t sequence = 0;
 
     REQUIRE(control);
-    ring.words = (struct sl_words){ .head = &control->head, .slot_seq = control->slot_seq,
-                                    .ready = control->ready, .ids = SL_MAX_IDS };
+    ring.words = (struct sl_words){
+        .head = &control->head, .slot_seq = control->slot_seq, .ready = control->ready, .ids = SL_MAX_IDS
+    };
     for (int i = 0; i < SLOTS; i++)
         ring.slots[i].state = SL_SLOT_IDLE;
     for (int i = 0; i < READERS; i++) {
         pages[i] = calloc(1, sizeof *pages[i]);
         REQUIRE(pages[i]);
-        readers[i] = (struct sl_reader_slot){ .page = page_of(pages[i]), .mode = take_byte(input) % 2,
+        readers[i] = (struct sl_reader_slot){ .page = page_of(pages[i]),
+                                              .mode = take_byte(input) % 2,
                                               .depth = take_byte(input) };
     }
     while (input->left) {

@@ -27,8 +27,9 @@ static bool find_below(const struct sluice_array *array, uint64_t *below)
 
 static void take_array(struct input *input, struct sluice_array *array)
 {
-    static const struct sluice_dtype dtypes[] = { { SLUICE_UINT, 8, 1 }, { SLUICE_FLOAT, 32, 1 },
-                                                  { SLUICE_UINT, 8, 3 }, { SLUICE_COMPLEX, 128, 1 } };
+    static const struct sluice_dtype dtypes[] = {
+        { SLUICE_UINT, 8, 1 }, { SLUICE_FLOAT, 32, 1 }, { SLUICE_UINT, 8, 3 }, { SLUICE_COMPLEX, 128, 1 }
+    };
     int64_t shape[SLUICE_MAX_DIMS] = { 0 }, strides[SLUICE_MAX_DIMS] = { 0 };
     uint8_t kind = take_byte(input);
     int ndim = kind / 8 % 4;
@@ -39,13 +40,13 @@ static void take_array(struct input *input, struct sluice_array *array)
         strides[d] = (int8_t)take_byte(input);
     }
     if (kind & 4) {
-        array->image = (struct sluice_image){ .pixel_format = 1 + kind / 8 % 23u, .width = 2 + (kind & 2u),
+        array->image = (struct sluice_image){ .pixel_format = 1 + kind / 8 % 23u,
+                                              .width = 2 + (kind & 2u),
                                               .height = 2 + (kind & 2u) };
         sl_image_layout(&array->image, 1 + kind % 2);
         sl_image_view(array);
     } else {
-        (void)sluice_array_wrap(array, "x", NULL, dtypes[kind % 4], ndim, shape,
-                                kind & 128 ? strides : NULL);
+        (void)sluice_array_wrap(array, "x", NULL, dtypes[kind % 4], ndim, shape, kind & 128 ? strides : NULL);
     }
     take_patches(input, array, sizeof *array);
     array->data = NULL;

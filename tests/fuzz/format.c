@@ -5,8 +5,8 @@
  */
 #include "fuzz.h"
 #include "geometry_check.h"
-#include "unit/same_format.h"
 #include "native/wire/message.h"
+#include "unit/same_format.h"
 
 static void check_accepted(const struct sluice_format *format)
 {
@@ -40,8 +40,9 @@ static void from_wire(struct input *input)
 /* An array made from the input, which may be valid. */
 static void take_array(struct input *input, struct sluice_array *array)
 {
-    static const struct sluice_dtype dtypes[] = { { SLUICE_UINT, 8, 1 }, { SLUICE_FLOAT, 32, 1 },
-                                                  { SLUICE_BFLOAT, 16, 3 }, { SLUICE_COMPLEX, 128, 64 } };
+    static const struct sluice_dtype dtypes[] = {
+        { SLUICE_UINT, 8, 1 }, { SLUICE_FLOAT, 32, 1 }, { SLUICE_BFLOAT, 16, 3 }, { SLUICE_COMPLEX, 128, 64 }
+    };
     memset(array, 0, sizeof *array);
     uint8_t kind = take_byte(input);
     array->dtype = dtypes[kind % 4];
@@ -131,15 +132,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input input = { data, size };
 
     switch (take_byte(&input) % 3) {
-    case 0:
-        from_wire(&input);
-        break;
-    case 1:
-        complete(&input);
-        break;
-    default:
-        add(&input);
-        break;
+    case 0: from_wire(&input); break;
+    case 1: complete(&input); break;
+    default: add(&input); break;
     }
     return 0;
 }

@@ -20,8 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define REQUIRE(condition) \
     do { \
         if (!(condition)) { \
-            fprintf(stderr, "%s:%d: this does not hold: %s (last error: %s)\n", __FILE__, __LINE__, \
-                    #condition, sluice_last_error()); \
+            fprintf(stderr, "%s:%d: this does not hold: %s (last error: %s)\n", __FILE__, __LINE__, #condition, \
+                    sluice_last_error()); \
             abort(); \
         } \
     } while (0)

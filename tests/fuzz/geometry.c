@@ -12,8 +12,9 @@
 /* A format of one to three arrays, of sizes that can be allocated. */
 static bool take_format(struct input *input, struct sluice_format *format)
 {
-    static const struct sluice_dtype dtypes[] = { { SLUICE_UINT, 8, 1 }, { SLUICE_FLOAT, 32, 1 },
-                                                  { SLUICE_BFLOAT, 16, 3 }, { SLUICE_COMPLEX, 128, 2 } };
+    static const struct sluice_dtype dtypes[] = {
+        { SLUICE_UINT, 8, 1 }, { SLUICE_FLOAT, 32, 1 }, { SLUICE_BFLOAT, 16, 3 }, { SLUICE_COMPLEX, 128, 2 }
+    };
     static const char *const names[] = { "one", "two", "three" };
     uint8_t kind = take_byte(input);
 
@@ -25,8 +26,7 @@ static bool take_format(struct input *input, struct sluice_format *format)
         int ndim = type / 8 % 5;
         for (int d = 0; d < ndim; d++)
             shape[d] = take_byte(input) % 24 + 1;
-        int r = type & 4 ? sluice_format_add_image(format, names[i], 1 + type / 8 % 23u,
-                                                   2 + take_byte(input) % 64u * 2,
+        int r = type & 4 ? sluice_format_add_image(format, names[i], 1 + type / 8 % 23u, 2 + take_byte(input) % 64u * 2,
                                                    2 + take_byte(input) % 64u * 2)
                          : sluice_format_add_tensor(format, names[i], dtypes[type % 4], ndim, shape);
         if (r != 0)

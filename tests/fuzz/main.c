@@ -14,8 +14,8 @@
 
 #include "fuzz.h"
 
-#define MUTATIONS 2000
-#define INPUT_MAX 65536
+#define MUTATIONS  2000
+#define INPUT_MAX  65536
 #define INPUTS_MAX 4096
 
 struct sample {
@@ -159,8 +159,24 @@ static size_t below(size_t limit)
 
 static void overwrite(uint8_t *data, size_t size)
 {
-    static const uint64_t telling[] = { 0, 1, 2, 3, 16, 64, 127, 128, 255, 256, 4095, 4096, 65535, 65536,
-                                        INT32_MAX, UINT32_MAX, (uint64_t)INT64_MAX, (uint64_t)INT64_MIN,
+    static const uint64_t telling[] = { 0,
+                                        1,
+                                        2,
+                                        3,
+                                        16,
+                                        64,
+                                        127,
+                                        128,
+                                        255,
+                                        256,
+                                        4095,
+                                        4096,
+                                        65535,
+                                        65536,
+                                        INT32_MAX,
+                                        UINT32_MAX,
+                                        (uint64_t)INT64_MAX,
+                                        (uint64_t)INT64_MIN,
                                         UINT64_MAX };
     uint64_t value = telling[below(sizeof telling / sizeof telling[0])];
     size_t width = (size_t)1 << below(4);
@@ -190,23 +206,15 @@ static size_t mutate(uint8_t *data, size_t size)
     for (size_t n = 1 + below(6); n > 0; n--) {
         size_t at = below(size), length = 1 + below(16);
         switch (size ? below(5) : 4) {
-        case 0:
-            data[at] ^= (uint8_t)(1u << below(8));
-            break;
-        case 1:
-            data[at] = (uint8_t)below(256);
-            break;
-        case 2:
-            overwrite(data, size);
-            break;
+        case 0: data[at] ^= (uint8_t)(1u << below(8)); break;
+        case 1: data[at] = (uint8_t)below(256); break;
+        case 2: overwrite(data, size); break;
         case 3: /* cut a piece out */
             length = length < size - at ? length : size - at;
             memmove(data + at, data + at + length, size - at - length);
             size -= length;
             break;
-        default:
-            size = mix_in(data, size, at);
-            break;
+        default: size = mix_in(data, size, at); break;
         }
     }
     return size;

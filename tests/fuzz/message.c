@@ -3,17 +3,17 @@
  * Messages as received: the first two bytes of the input choose the type and how the header is repaired, the rest is
  * the message.
  */
+#include "native/wire/message.h"
 #include "fuzz.h"
 #include "geometry_check.h"
-#include "native/wire/message.h"
 
 #define CLOSED(text) REQUIRE(memchr((text), 0, sizeof(text)))
 
 static void check_versions(uint32_t min, uint32_t max)
 {
     uint32_t agreed = sl_version_agree(min, max);
-    REQUIRE(agreed == 0 || (agreed >= min && agreed <= max && agreed >= SLUICE_WIRE_VERSION_MIN &&
-                            agreed <= SLUICE_WIRE_VERSION_MAX));
+    REQUIRE(agreed == 0 ||
+            (agreed >= min && agreed <= max && agreed >= SLUICE_WIRE_VERSION_MIN && agreed <= SLUICE_WIRE_VERSION_MAX));
 }
 
 static void check_wire_format(const struct sl_wire_format *wire)
@@ -43,15 +43,9 @@ static void check_body(const union sl_message *message)
         if (sl_hello_check(&message->hello) == 0 && message->hello.role == SL_ROLE_READER)
             REQUIRE(message->hello.hold > 0 && message->hello.every > 0);
         break;
-    case SL_MSG_WELCOME:
-        check_welcome(&message->welcome);
-        break;
-    case SL_MSG_REFUSE:
-        CLOSED(message->refuse.text);
-        break;
-    case SL_MSG_MEMORY:
-        check_wire_format(&message->memory.format);
-        break;
+    case SL_MSG_WELCOME: check_welcome(&message->welcome); break;
+    case SL_MSG_REFUSE: CLOSED(message->refuse.text); break;
+    case SL_MSG_MEMORY: check_wire_format(&message->memory.format); break;
     case SL_MSG_CHANNEL:
         CLOSED(message->channel.program);
         CLOSED(message->channel.device);
@@ -62,8 +56,7 @@ static void check_body(const union sl_message *message)
         CLOSED(message->reader.path);
         CLOSED(message->reader.copy_reason);
         break;
-    default:
-        break;
+    default: break;
     }
 }
 
@@ -94,8 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             message->welcome.version = SLUICE_WIRE_VERSION_MAX;
     }
     if (sl_message_check(message, length) == 0) {
-        REQUIRE(message->header.type < sizeof sizes / sizeof sizes[0] &&
-                length == sizes[message->header.type]);
+        REQUIRE(message->header.type < sizeof sizes / sizeof sizes[0] && length == sizes[message->header.type]);
         check_body(message);
     }
     free(message);

@@ -2,10 +2,10 @@
  *
  * Texts that people and programs give as names: of channels, arrays, data types and pixel formats.
  */
-#include "fuzz.h"
-#include "format/format.h"
-#include "cuda_link/wire/segment.h"
 #include "channel/channel.h"
+#include "cuda_link/wire/segment.h"
+#include "format/format.h"
+#include "fuzz.h"
 
 static void check_channel(const char *text)
 {

@@ -5,9 +5,9 @@
  */
 #include "fuzz.h"
 #include "geometry_check.h"
-#include "raw_peer.h"
 #include "native/wire/native.h"
 #include "os_stub.h"
+#include "raw_peer.h"
 
 static int listener = -1, connection = -1;
 static struct input steps;

@@ -19,8 +19,8 @@
 #include "os/posix/posix.h"
 
 #define MOST_WATCHES 1024
-#define TICK 1000      /* the clock advances when it is read */
-#define MOST_ROUNDS 10000 /* in one sleep: more means that it never settles */
+#define TICK         1000  /* the clock advances when it is read */
+#define MOST_ROUNDS  10000 /* in one sleep: more means that it never settles */
 
 bool (*os_stub_peer)(void);
 
@@ -32,8 +32,14 @@ static int64_t now = 1000 * SLUICE_S;
 
 /* ---- clock.c ---- */
 
-int64_t sl_os_now(void) { return now += TICK; }
-int64_t sl_os_now_coarse(void) { return now; }
+int64_t sl_os_now(void)
+{
+    return now += TICK;
+}
+int64_t sl_os_now_coarse(void)
+{
+    return now;
+}
 
 int64_t sl_os_deadline(int64_t timeout_ns)
 {
@@ -41,9 +47,14 @@ int64_t sl_os_deadline(int64_t timeout_ns)
     return timeout_ns > SLUICE_FOREVER - at ? SLUICE_FOREVER : at + timeout_ns;
 }
 
-void sl_os_sleep(int64_t ns) { now += ns > 0 ? ns : 0; }
+void sl_os_sleep(int64_t ns)
+{
+    now += ns > 0 ? ns : 0;
+}
 
-void sl_os_yield(void) {}
+void sl_os_yield(void)
+{
+}
 
 uint64_t sl_os_random(void)
 {
@@ -110,10 +121,20 @@ void sl_service_pause(struct sl_watch *watch, bool pause)
         paused[i] = pause;
 }
 
-int sl_service_hold(void) { return 0; }
-void sl_service_drop(void) {}
-void sl_service_before_fork(void) {}
-void sl_service_after_fork(bool child) { (void)child; }
+int sl_service_hold(void)
+{
+    return 0;
+}
+void sl_service_drop(void)
+{
+}
+void sl_service_before_fork(void)
+{
+}
+void sl_service_after_fork(bool child)
+{
+    (void)child;
+}
 
 /* A socket stays readable for ever after its end: it is reported until it is empty. */
 static void report(struct sl_watch *watch, short events)
@@ -142,8 +163,7 @@ static bool run_events(void)
         if (watches[i]->fd < 0 || watches[i]->muted)
             continue;
         who[count] = watches[i];
-        fds[count++] = (struct pollfd){ .fd = watches[i]->fd,
-                                        .events = (short)(paused[i] ? 0 : POLLIN | POLLRDHUP) };
+        fds[count++] = (struct pollfd){ .fd = watches[i]->fd, .events = (short)(paused[i] ? 0 : POLLIN | POLLRDHUP) };
     }
     if (poll(fds, count, 0) <= 0)
         return false;
@@ -211,7 +231,10 @@ void os_stub_pass(int64_t ns)
         now = end;
 }
 
-size_t os_stub_watches(void) { return watch_count; }
+size_t os_stub_watches(void)
+{
+    return watch_count;
+}
 
 /* ---- wake.c ---- */
 

@@ -3,9 +3,9 @@
  * Structs that begin with their size, of callers built against any headers: memory of exactly the size that it gives,
  * into and out of the library's structs.
  */
-#include "fuzz.h"
-#include "format/format.h"
 #include "util/params.h"
+#include "format/format.h"
+#include "fuzz.h"
 
 static void load_and_store(void *caller, size_t given, size_t own_size, size_t least)
 {

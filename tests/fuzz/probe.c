@@ -4,12 +4,15 @@
  */
 #include "fuzz.h"
 
-#include "../../tools/media/media.h"
 #include "../../tools/common/term.h"
+#include "../../tools/media/media.h"
 
 static struct input answer;
 
-void child_add(struct child_args *line, ...) { line->count++; }
+void child_add(struct child_args *line, ...)
+{
+    line->count++;
+}
 
 int child_start(struct child *child, char *const argv[], unsigned flags)
 {
@@ -40,7 +43,10 @@ const char *child_last_line(struct child *child, char *text, size_t size)
     return text;
 }
 
-bool stop_asked(void) { return false; }
+bool stop_asked(void)
+{
+    return false;
+}
 
 void say_error(const char *command, const char *format, ...)
 {
@@ -51,7 +57,8 @@ void say_error(const char *command, const char *format, ...)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     answer = (struct input){ data, size };
-    struct media_source source = { .kind = MEDIA_FILE, .path = "/dev/null",
+    struct media_source source = { .kind = MEDIA_FILE,
+                                   .path = "/dev/null",
                                    .format = (enum sluice_pixel_format)(take_byte(&answer) % 24) };
     if (media_probe(&source, "fuzz")) {
         REQUIRE(source.fps > 0 && source.fps <= 1000);

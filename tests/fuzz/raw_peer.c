@@ -53,17 +53,11 @@ static int make(unsigned kind)
     int ends[2];
 
     switch (kind) {
-    case 0:
-        return memfd_create("stranger", MFD_CLOEXEC);
-    case 1:
-        return open("/dev/null", O_RDWR | O_CLOEXEC);
-    case 2: /* a pipe at its end */
-        REQUIRE(pipe2(ends, O_CLOEXEC) == 0 && close(ends[1]) == 0);
-        return ends[0];
-    case 3: /* a living process */
-        return (int)syscall(SYS_pidfd_open, getpid(), 0);
-    case 4:
-        return epoll_create1(EPOLL_CLOEXEC);
+    case 0: return memfd_create("stranger", MFD_CLOEXEC);
+    case 1: return open("/dev/null", O_RDWR | O_CLOEXEC);
+    case 2: /* a pipe at its end */ REQUIRE(pipe2(ends, O_CLOEXEC) == 0 && close(ends[1]) == 0); return ends[0];
+    case 3: /* a living process */ return (int)syscall(SYS_pidfd_open, getpid(), 0);
+    case 4: return epoll_create1(EPOLL_CLOEXEC);
     case 5: /* a socket that hung up */
         REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0 && close(ends[1]) == 0);
         return ends[0];
@@ -71,8 +65,7 @@ static int make(unsigned kind)
         ends[0] = memfd_create("stranger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         REQUIRE(ends[0] >= 0 && ftruncate(ends[0], 69632) == 0);
         return ends[0];
-    default:
-        return open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    default: return open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     }
 }
 

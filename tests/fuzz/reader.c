@@ -6,14 +6,14 @@
  */
 #include "fuzz.h"
 #include "geometry_check.h"
-#include "raw_peer.h"
 #include "native/wire/native.h"
 #include "os_stub.h"
+#include "raw_peer.h"
 
-#define IDS 8
-#define SLOTS 8
+#define IDS        8
+#define SLOTS      8
 #define MOST_STEPS 400
-#define HELD 4
+#define HELD       4
 
 /* ---- the hostile writer ---- */
 
@@ -58,8 +58,14 @@ static void set_up(void)
         (void)raw_peer_fd(i);
 }
 
-static struct sl_control *control(void) { return fake.control.address; }
-static struct sl_reader_page *page(void) { return fake.page.address; }
+static struct sl_control *control(void)
+{
+    return fake.control.address;
+}
+static struct sl_reader_page *page(void)
+{
+    return fake.page.address;
+}
 
 static struct sl_record *record(uint32_t slot)
 {
@@ -76,9 +82,16 @@ static void reset(void)
     memset(fake.page.address, 0, fake.page.size);
     memset(fake.slots.address, 5, fake.slots.size);
     *control() = (struct sl_control){
-        .magic = SL_NATIVE_MAGIC, .version = SLUICE_WIRE_VERSION_MAX, .header_size = sizeof(struct sl_control),
-        .size = fake.control.size, .session = fake.session, .ids = IDS, .record_stride = SL_NATIVE_STRIDE,
-        .meta_offset = SL_NATIVE_META_OFFSET, .meta_capacity = SLUICE_MAX_META, .memory_kind = SL_MEM_HOST,
+        .magic = SL_NATIVE_MAGIC,
+        .version = SLUICE_WIRE_VERSION_MAX,
+        .header_size = sizeof(struct sl_control),
+        .size = fake.control.size,
+        .session = fake.session,
+        .ids = IDS,
+        .record_stride = SL_NATIVE_STRIDE,
+        .meta_offset = SL_NATIVE_META_OFFSET,
+        .meta_capacity = SLUICE_MAX_META,
+        .memory_kind = SL_MEM_HOST,
         .oldest_memory = 1,
     };
     page()->magic = SL_NATIVE_MAGIC;
@@ -189,15 +202,9 @@ static void scribble(struct input *input)
     uint8_t kind = take_byte(input);
 
     switch (kind % 4) {
-    case 0:
-        take_patches(input, control(), sizeof(struct sl_control));
-        break;
-    case 1:
-        take_patches(input, page(), sizeof(struct sl_reader_page));
-        break;
-    case 2:
-        take_patches(input, record(kind / 4 % IDS), offsetof(struct sl_record, arrays));
-        break;
+    case 0: take_patches(input, control(), sizeof(struct sl_control)); break;
+    case 1: take_patches(input, page(), sizeof(struct sl_reader_page)); break;
+    case 2: take_patches(input, record(kind / 4 % IDS), offsetof(struct sl_record, arrays)); break;
     default: /* one array of a frame, held or not */
         take_patches(input, &record(kind / 4 % IDS)->arrays[kind / 128], sizeof(struct sl_geometry));
         break;
@@ -369,16 +376,12 @@ static void ask(struct input *input)
     struct sluice_format format = SLUICE_FORMAT_INIT;
 
     switch (take_byte(input) % 3) {
-    case 0:
-        REQUIRE(sluice_reader_stats(reader, &stats) == 0);
-        break;
+    case 0: REQUIRE(sluice_reader_stats(reader, &stats) == 0); break;
     case 1:
         if (sluice_reader_format(reader, &format) == 0)
             check_format(&format);
         break;
-    default:
-        REQUIRE(sluice_reader_fd(reader) >= 0);
-        break;
+    default: REQUIRE(sluice_reader_fd(reader) >= 0); break;
     }
 }
 
@@ -388,8 +391,7 @@ static void fetch(struct input *input)
     unsigned i = take_byte(input) % HELD;
     struct sluice_array array;
 
-    if (!held[i] || sluice_frame_array_at(&frames[i], take_byte(input) % 2, &array) != 0 ||
-        array.nbytes > sizeof room)
+    if (!held[i] || sluice_frame_array_at(&frames[i], take_byte(input) % 2, &array) != 0 || array.nbytes > sizeof room)
         return;
     array.data = room;
     array.read_only = 0;

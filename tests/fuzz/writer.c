@@ -5,17 +5,17 @@
  * nothing is left of them.
  */
 #include "fuzz.h"
-#include "raw_peer.h"
 #include "native/wire/native.h"
 #include "os_stub.h"
+#include "raw_peer.h"
 
-#define CLIENTS 8
+#define CLIENTS    8
 #define MOST_STEPS 400
-#define SLOTS 3
+#define SLOTS      3
 
 struct client {
-    int fd;      /* -1: not connected */
-    int wake;    /* its end of the wake socket */
+    int fd;   /* -1: not connected */
+    int wake; /* its end of the wake socket */
     struct sl_reader_page *page;
     uint32_t memory; /* number of the last memory received */
 };

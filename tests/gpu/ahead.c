@@ -142,7 +142,8 @@ static bool take_late(struct channel_fixture *fixture, struct gpu_gate *gate, sl
     int r;
 
     channel_commit_behind(gate, fixture->writer, fixture->writing, value);
-    while ((r = sluice_reader_acquire(reader, fixture->reading, 0, &frame)) == 0 && !(frame.flags & SLUICE_FRAME_AHEAD)) {
+    while ((r = sluice_reader_acquire(reader, fixture->reading, 0, &frame)) == 0 &&
+           !(frame.flags & SLUICE_FRAME_AHEAD)) {
         CHECK_OK(sluice_reader_release(reader, &frame, fixture->reading)); /* one before it */
         CHECK_OK(sluice_stream_synchronize(fixture->reading));
     }
@@ -166,7 +167,8 @@ TEST(streams_get_signals_that_they_need)
     struct channel_fixture fixture = channel_fixture();
     struct gpu_gate gate = gpu_gate_new();
 
-    CHECK_OK(sluice_writer_close(&fixture.writer)); /* that writer grows, and no stream waits for a slot that is not mapped yet */
+    CHECK_OK(sluice_writer_close(
+        &fixture.writer)); /* that writer grows, and no stream waits for a slot that is not mapped yet */
     fixture.writer = channel_writer_of(8);
     sluice_reader *reader = channel_reader_ahead(2, 20 * SLUICE_S);
 
@@ -275,10 +277,12 @@ TEST(three_streams_of_a_process_wait_at_most)
     }
     CHECK_EQ(parked(), 3);
     CHECK_RESULT(sluice_reader_acquire(readers[3], streams[3], 0, &frames[3]), SLUICE_TIMEOUT);
-    CHECK_RESULT(sluice_reader_acquire(readers[3], streams[3], 20 * SLUICE_MS, &frames[3]), SLUICE_TIMEOUT); /* the CPU waits */
+    CHECK_RESULT(sluice_reader_acquire(readers[3], streams[3], 20 * SLUICE_MS, &frames[3]),
+                 SLUICE_TIMEOUT); /* the CPU waits */
     CHECK_EQ(parked(), 3);
     gpu_gate_open_later(&gate);
-    CHECK_OK(sluice_reader_acquire(readers[3], streams[3], 20 * SLUICE_S, &frames[3])); /* one of the three may have ended */
+    CHECK_OK(
+        sluice_reader_acquire(readers[3], streams[3], 20 * SLUICE_S, &frames[3])); /* one of the three may have ended */
     gpu_gate_join(&gate);
     for (int i = 0; i < 4; i++) {
         channel_check(&frames[i], streams[i], 9);

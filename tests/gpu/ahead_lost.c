@@ -81,7 +81,8 @@ TEST(what_is_made_of_a_lost_frame_is_not_published)
     CHECK_SOON((sluice_writer_stats(fixture.writer, &stats), stats.readers == 0), 20);
     reader = channel_reader_ahead(2, DEADLINE);
     channel_greet(&fixture, reader);
-    gpu_settle(); /* the first reader's resources are freed before the gate is closed: the driver waits for the gate to free them, and begin waits for the driver */
+    gpu_settle(); /* the first reader's resources are freed before the gate is closed: the driver waits for the gate to
+                     free them, and begin waits for the driver */
     CHECK_OK(sluice_writer_begin(second, 20 * SLUICE_S, &out));
     channel_commit_behind(&gate, fixture.writer, fixture.writing, 2);
     CHECK_OK(sluice_reader_acquire(reader, fixture.reading, 20 * SLUICE_S, &in));
@@ -109,9 +110,7 @@ static struct sluice_stream put_behind(struct channel_fixture *fixture, enum way
     uintptr_t native;
 
     switch (way) {
-    case BY_STREAM:
-        CHECK_OK(sluice_stream_wait_stream(streams[0], fixture->reading));
-        return streams[0];
+    case BY_STREAM: CHECK_OK(sluice_stream_wait_stream(streams[0], fixture->reading)); return streams[0];
     case BY_EVENT:
         CHECK_OK(sluice_event_record(event, fixture->reading));
         CHECK_OK(sluice_stream_wait_event(streams[0], event));
@@ -124,7 +123,8 @@ static struct sluice_stream put_behind(struct channel_fixture *fixture, enum way
         CHECK_OK(sluice_stream_default(fixture->device, &stream));
         CHECK_OK(sluice_stream_wait_stream(stream, fixture->reading));
         return streams[0];
-    case BY_LAUNCH: /* the program's own work on the default stream is between two blocking streams, which Sluice does not see */
+    case BY_LAUNCH: /* the program's own work on the default stream is between two blocking streams, which Sluice does
+                       not see */
         CU(MemsetD8Async, gpu_memory(8), 0, 8, NULL);
         return streams[0];
     default:
@@ -143,7 +143,8 @@ static void check_way(enum way way)
     sluice_reader *reader = channel_reader_ahead(2, DEADLINE);
     struct sluice_writer_params params = channel_writer_params();
     struct sluice_format format = channel_format(CHANNEL_WORDS);
-    struct sluice_stream_params blocking = { .size = sizeof blocking, .blocking = way == BY_DEFAULT || way == BY_LAUNCH };
+    struct sluice_stream_params blocking = { .size = sizeof blocking,
+                                             .blocking = way == BY_DEFAULT || way == BY_LAUNCH };
     struct sluice_stream streams[3], behind, apart, reading = fixture.reading;
     struct sluice_event event;
     struct sluice_frame in, out;
@@ -165,7 +166,7 @@ static void check_way(enum way way)
     CHECK(in.flags & SLUICE_FRAME_AHEAD);
     behind = put_behind(&fixture, way, streams, event);
     CHECK_OK(sluice_writer_begin(second, 20 * SLUICE_S, &out)); /* a stream that waits for nothing is not held up */
-    CHECK_OK(sluice_event_record(event, apart));           /* nor is one that waits for the event's newer record */
+    CHECK_OK(sluice_event_record(event, apart));                /* nor is one that waits for the event's newer record */
     CHECK_OK(sluice_stream_wait_event(apart, event));
     CHECK_OK(sluice_writer_commit(second, &out, apart)); /* though the gate stays closed beyond the deadline */
     CHECK_OK(sluice_writer_begin(second, 20 * SLUICE_S, &out));

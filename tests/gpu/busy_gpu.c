@@ -26,7 +26,10 @@ static struct busy begin(const char *device)
     return busy;
 }
 
-static void work(struct busy *busy) { gpu_gate_close(&busy->gate, gpu_native(busy->stream)); }
+static void work(struct busy *busy)
+{
+    gpu_gate_close(&busy->gate, gpu_native(busy->stream));
+}
 
 #define A_WHILE (300 * SLUICE_MS) /* long enough for the driver to be asked to free something meanwhile */
 
@@ -112,7 +115,10 @@ TEST_TIMEOUT(busy_words_are_written_while_memory_is_freed, 60)
     gpu_end();
 }
 
-static void without(const char *words) { CHECK(setenv("SLUICE_WITHOUT", words, 1) == 0); }
+static void without(const char *words)
+{
+    CHECK(setenv("SLUICE_WITHOUT", words, 1) == 0);
+}
 
 /* ---- a channel of Sluice's own ---- */
 
@@ -264,7 +270,7 @@ TEST_TIMEOUT(busy_a_writer_goes_on_with_another_format, 60)
     CHECK_OK(sluice_writer_reformat(fixture.writer, &larger));
     channel_commit(fixture.writer, fixture.writing, 0, 2);
     CHECK_OK(sluice_stream_synchronize(fixture.writing));
-    work_for_a_while(&busy); /* frames are filled by copies, which the driver blocks while it frees */
+    work_for_a_while(&busy);           /* frames are filled by copies, which the driver blocks while it frees */
     for (uint32_t i = 3; i < 6; i++) { /* begin retires what is left of the old format */
         channel_commit(fixture.writer, fixture.writing, 0, i);
         CHECK_OK(sluice_stream_synchronize(fixture.writing));

@@ -153,8 +153,8 @@ static void measure(const char *name, void (*call)(void), FILE *file)
         CU(CtxPopCurrent, &now);
     }
     qsort(times, ROUNDS / 16, sizeof *times, by_size);
-    fprintf(file, "{\"fact\": \"cost\", \"call\": \"%s\", \"p50_ns\": %lld, \"p99_ns\": %lld}\n",
-            name, (long long)times[ROUNDS / 32], (long long)times[ROUNDS / 16 * 99 / 100]);
+    fprintf(file, "{\"fact\": \"cost\", \"call\": \"%s\", \"p50_ns\": %lld, \"p99_ns\": %lld}\n", name,
+            (long long)times[ROUNDS / 32], (long long)times[ROUNDS / 16 * 99 / 100]);
 }
 
 TEST_TIMEOUT(what_the_calls_cost, 60)

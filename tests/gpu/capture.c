@@ -199,8 +199,7 @@ TEST(a_stream_that_captures_refuses_what_would_break_it)
     CHECK_OK(sluice_stream_destroy(&wrapped));
     /* A graph cannot wait for work outside of it. */
     CHECK_OK(sluice_event_record(fixture.event, fixture.other));
-    CHECK_SAYS(sluice_stream_wait_event(fixture.stream, fixture.event), SLUICE_E_CAPTURING,
-               "outside of it");
+    CHECK_SAYS(sluice_stream_wait_event(fixture.stream, fixture.event), SLUICE_E_CAPTURING, "outside of it");
     CHECK_RESULT(sluice_stream_wait_stream(fixture.stream, fixture.other), SLUICE_E_CAPTURING);
 
     gpu_fill(fixture.native, fixture.memory, COUNT, 3);
@@ -225,7 +224,7 @@ TEST(events_make_forks_and_joins_in_a_graph)
     gpu_fill(gpu_native(fixture.other), fixture.memory, COUNT / 2, 4);
     gpu_fill(fixture.native, fixture.memory + COUNT * 2, COUNT / 2, 4);
     CHECK_RESULT(sluice_stream_query(fixture.other), SLUICE_E_CAPTURING); /* it takes part in the capture now */
-    CHECK_OK(sluice_stream_wait_stream(fixture.stream, fixture.other));     /* and a join */
+    CHECK_OK(sluice_stream_wait_stream(fixture.stream, fixture.other));   /* and a join */
     CHECK_EQ(ended(&fixture, 3), 2);
     CHECK_EQ(gpu_differ(fixture.native, fixture.memory, COUNT, 4), 0);
     CHECK_OK(sluice_stream_query(fixture.other));
@@ -246,8 +245,7 @@ TEST(two_captures_do_not_mix)
 
     CU(StreamBeginCapture, second, CAPTURE_RELAXED);
     CHECK_OK(sluice_event_record(fixture.event, fixture.stream));
-    CHECK_SAYS(sluice_stream_wait_event(fixture.other, fixture.event), SLUICE_E_CAPTURING,
-               "two captures");
+    CHECK_SAYS(sluice_stream_wait_event(fixture.other, fixture.event), SLUICE_E_CAPTURING, "two captures");
     CHECK_RESULT(sluice_stream_wait_stream(fixture.other, fixture.stream), SLUICE_E_CAPTURING);
     gpu_fill(fixture.native, fixture.memory, COUNT, 6);
     CU(StreamEndCapture, second, &graph);

@@ -9,8 +9,7 @@
 #include "gpu/kit.h"
 
 /* The exit status of a role whose driver bypasses one guard. */
-static int without(const char *guard, const char *file, const char *role, const char *first,
-                   const char *second)
+static int without(const char *guard, const char *file, const char *role, const char *first, const char *second)
 {
     char behind[512];
 
@@ -36,8 +35,10 @@ static void needs(const char *guard, const char *where, const char *what, bool c
     bool needed = without(guard, "cipd_capture_guards.c", "cipd_guarded", where, what) != 0;
     FILE *facts = gpu_facts();
     if (facts) {
-        fprintf(facts, "{\"fact\": \"guard of cipd\", \"guard\": \"%s\", \"where\": \"%s\", \"act\": \"%s\", \"needed\": %s}\n",
-                guard, where, what, needed ? "true" : "false");
+        fprintf(
+            facts,
+            "{\"fact\": \"guard of cipd\", \"guard\": \"%s\", \"where\": \"%s\", \"act\": \"%s\", \"needed\": %s}\n",
+            guard, where, what, needed ? "true" : "false");
         fclose(facts);
     }
     if (!needed && (certain || gpu_is_fake()))
@@ -46,11 +47,15 @@ static void needs(const char *guard, const char *where, const char *what, bool c
 
 TEST_TIMEOUT(each_guard_of_cipd_is_needed, 480)
 {
-    static const char *const inside[] = { "send", "commit", "cancel", "release a copy", "fetch", "mark",
-                                          "acquire ahead" };
-    static const char *const beside[] = { "send", "blocking send", "begin", "begin again", "acquire", "acquire a copy",
-                                          "mark", "acquire ahead", "wait", "open and close" };
-    static const char *const shut[] = { "send", "commit", "cancel", "release a copy", "fetch", "mark", "acquire ahead" };
+    static const char *const inside[] = {
+        "send", "commit", "cancel", "release a copy", "fetch", "mark", "acquire ahead"
+    };
+    static const char *const beside[] = { "send",    "blocking send",  "begin", "begin again",
+                                          "acquire", "acquire a copy", "mark",  "acquire ahead",
+                                          "wait",    "open and close" };
+    static const char *const shut[] = {
+        "send", "commit", "cancel", "release a copy", "fetch", "mark", "acquire ahead"
+    };
 
     gpu_begin();
     unsetenv("SLUICE_FAKE_FATAL"); /* a call that breaks no capture is no failure here, as on a GPU */

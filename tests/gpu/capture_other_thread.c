@@ -11,10 +11,10 @@
 #include "gpu/cipd_kit.h"
 #include "gpu/frames.h"
 
-#define WORDS 4096 /* cipd: 32 x 32 pixels of four */
-#define FRAMES 1000
+#define WORDS        4096 /* cipd: 32 x 32 pixels of four */
+#define FRAMES       1000
 #define CAPTURE_TIME (100 * 1000)
-#define CAPTURES 5 /* at least: their thread may be suspended */
+#define CAPTURES     5 /* at least: their thread may be suspended */
 
 /* The streams that order the frames. */
 enum where { OWN, WRAPPED, PER_THREAD, LEGACY, WHERES };
@@ -200,9 +200,7 @@ static void open_stream(struct life *life, enum where where)
     life->device = gpu_open();
     switch (where) {
     case OWN: CHECK_OK(sluice_stream_create(life->device, NULL, &life->stream)); break;
-    case WRAPPED:
-        CHECK_OK(sluice_stream_wrap(life->device, (uintptr_t)life->theirs, NULL, NULL, &life->stream));
-        break;
+    case WRAPPED: CHECK_OK(sluice_stream_wrap(life->device, (uintptr_t)life->theirs, NULL, NULL, &life->stream)); break;
     case PER_THREAD:
         CHECK_OK(sluice_stream_wrap(life->device, (uintptr_t)SL_CU_PER_THREAD, NULL, NULL, &life->stream));
         break;

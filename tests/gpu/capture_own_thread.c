@@ -7,7 +7,7 @@
 
 #include "gpu/frames.h"
 
-#define WORDS 1024
+#define WORDS   1024
 #define REPLAYS 100
 
 struct stage {

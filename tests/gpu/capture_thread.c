@@ -51,8 +51,7 @@ void capture_thread_end(struct capture_thread *capturer)
 void capture_thread_check(struct capture_thread *capturer, struct sl_cu_stream *stream)
 {
     if (capturer->code != 0)
-        FAIL("the capture of mode %d, flags %u, ended with %d", capturer->mode, capturer->flags,
-             capturer->code);
+        FAIL("the capture of mode %d, flags %u, ended with %d", capturer->mode, capturer->flags, capturer->code);
     CHECK_EQ(capturer->nodes, 1);
     CHECK_EQ(gpu_differ(stream, capturer->memory, COUNT, 2), 0);
 }

@@ -182,7 +182,8 @@ TEST(a_frame_is_acquired_when_the_gpu_has_finished_it)
     struct sluice_frame frame;
 
     for (uint32_t i = 1; i <= 3; i++) {
-        channel_commit_behind(&gate, fixture.writer, fixture.writing, i); /* does not wait; otherwise it would wait for ever */
+        channel_commit_behind(&gate, fixture.writer, fixture.writing,
+                              i); /* does not wait; otherwise it would wait for ever */
         CHECK_RESULT(sluice_reader_acquire(reader, fixture.reading, 0, &frame), SLUICE_TIMEOUT);
         CHECK_RESULT(sluice_reader_acquire(reader, fixture.reading, 5 * SLUICE_MS, &frame), SLUICE_TIMEOUT);
         gpu_gate_open_later(&gate);

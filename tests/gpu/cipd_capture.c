@@ -65,8 +65,14 @@ static void matrix(unsigned flags)
     cipd_end(&side);
 }
 
-TEST_TIMEOUT(cipd_a_life_beside_captures_on_streams_that_do_not_block, 60) { matrix(SL_CU_STREAM_NON_BLOCKING); }
-TEST_TIMEOUT(cipd_a_life_beside_captures_on_blocking_streams, 60) { matrix(0); }
+TEST_TIMEOUT(cipd_a_life_beside_captures_on_streams_that_do_not_block, 60)
+{
+    matrix(SL_CU_STREAM_NON_BLOCKING);
+}
+TEST_TIMEOUT(cipd_a_life_beside_captures_on_blocking_streams, 60)
+{
+    matrix(0);
+}
 
 /* On the default stream, while another stream captures on a blocking one: any call on it would break that capture. */
 TEST(cipd_the_default_stream_is_left_alone_while_it_is_shut)

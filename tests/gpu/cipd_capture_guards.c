@@ -16,7 +16,7 @@ struct setting {
     struct sluice_stream stream; /* of the act */
     struct sluice_frame frame;   /* the frame that was begun or taken */
     struct gpu_gate gate;        /* side.stream waits for it if `shut` */
-    sluice_writer *answering;    /* channel "answering": the service thread answers for it, and checks what waits, too */
+    sluice_writer *answering; /* channel "answering": the service thread answers for it, and checks what waits, too */
     bool shut;
     int expected; /* the result of calls that are given the stream */
 };
@@ -47,7 +47,10 @@ static void send(struct setting *on)
     CHECK_OK(sluice_stream_synchronize(on->side.stream));
 }
 
-static void take(struct setting *on) { CHECK_OK(sluice_reader_acquire(on->reader, SLUICE_ON_CPU, LONG, &on->frame)); }
+static void take(struct setting *on)
+{
+    CHECK_OK(sluice_reader_acquire(on->reader, SLUICE_ON_CPU, LONG, &on->frame));
+}
 
 /* ---- what there is before the capture, and what is done in it ---- */
 
@@ -85,9 +88,15 @@ static void frame_was_cancelled(struct setting *on)
     CHECK_OK(sluice_writer_cancel(on->side.writer, &on->frame, on->side.stream));
 }
 
-static void begin_it(struct setting *on) { CHECK_OK(sluice_writer_begin(on->side.writer, LONG, &on->frame)); }
+static void begin_it(struct setting *on)
+{
+    CHECK_OK(sluice_writer_begin(on->side.writer, LONG, &on->frame));
+}
 
-static void writer_blocks(struct setting *on) { open_writer(on, true); }
+static void writer_blocks(struct setting *on)
+{
+    open_writer(on, true);
+}
 
 static void reader_is_there(struct setting *on)
 {
@@ -122,8 +131,7 @@ static void fetch_it(struct setting *on)
 {
     struct sluice_ticket ticket;
 
-    CHECK_RESULT(sluice_reader_fetch(on->reader, &on->frame, &on->side.array, 1, on->stream, &ticket),
-                 on->expected);
+    CHECK_RESULT(sluice_reader_fetch(on->reader, &on->frame, &on->side.array, 1, on->stream, &ticket), on->expected);
 }
 
 static void mark_it(struct setting *on)
@@ -173,7 +181,10 @@ static void wait_a_moment(struct setting *on)
     }
 }
 
-static void nothing(struct setting *on) { (void)on; }
+static void nothing(struct setting *on)
+{
+    (void)on;
+}
 
 static void live(struct setting *on)
 {

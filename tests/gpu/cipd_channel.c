@@ -178,7 +178,8 @@ TEST(cipd_slot_counts_change_while_it_runs)
     sluice_reader *reader = cipd_reader();
     for (uint32_t i = 0; i < 5; i++) {
         CHECK_OK(sluice_cipd_set_slots(side.writer, counts[i]));
-        test_nap(i == 2 ? 600 * SLUICE_MS : 0); /* the service thread ticks: the thread sanitizer sees both take their locks */
+        test_nap(i == 2 ? 600 * SLUICE_MS
+                        : 0); /* the service thread ticks: the thread sanitizer sees both take their locks */
         for (uint32_t k = 1; k <= 12; k++) {
             CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i * 100 + k, NULL));
             CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));

@@ -85,7 +85,8 @@ static void record_fact(bool tells)
 {
     FILE *facts = gpu_facts();
 
-    fprintf(facts, "{\"fact\": \"the driver tells which GPU a handle's memory lies on\", \"told\": %s}\n", tells ? "true" : "false");
+    fprintf(facts, "{\"fact\": \"the driver tells which GPU a handle's memory lies on\", \"told\": %s}\n",
+            tells ? "true" : "false");
     CHECK(fclose(facts) == 0);
 }
 
@@ -108,9 +109,15 @@ static void read_from_another_program(bool open_already)
     end(&writer);
 }
 
-TEST(reader_takes_the_gpu_that_another_programs_handles_lie_on) { read_from_another_program(false); }
+TEST(reader_takes_the_gpu_that_another_programs_handles_lie_on)
+{
+    read_from_another_program(false);
+}
 
-TEST(reader_takes_the_gpu_on_which_handles_are_open_already) { read_from_another_program(true); }
+TEST(reader_takes_the_gpu_on_which_handles_are_open_already)
+{
+    read_from_another_program(true);
+}
 
 TEST(reader_takes_the_gpu_of_a_writer_in_its_own_process)
 {

@@ -87,7 +87,8 @@ TEST(cipd_readers_say_what_four_bytes_are_that_no_flag_tells_of)
 
     CHECK_EQ(order_seen(SLUICE_CIPD_BGRA, SLUICE_CIPD_RGBA, &pixels), SLUICE_CIPD_BGRA); /* the flag wins */
     CHECK_EQ(pixels, SLUICE_PIXEL_BGRA);
-    CHECK_EQ(order_seen(SLUICE_CIPD_RGBA, SLUICE_CIPD_UNKNOWN, &pixels), SLUICE_CIPD_UNKNOWN); /* there is no flag for that */
+    CHECK_EQ(order_seen(SLUICE_CIPD_RGBA, SLUICE_CIPD_UNKNOWN, &pixels),
+             SLUICE_CIPD_UNKNOWN); /* there is no flag for that */
     CHECK_EQ(pixels, SLUICE_PIXEL_NONE);
     CHECK_EQ(order_seen(SLUICE_CIPD_UNKNOWN, SLUICE_CIPD_RGBA, &pixels), SLUICE_CIPD_RGBA);
     CHECK_EQ(pixels, SLUICE_PIXEL_RGBA);
@@ -153,7 +154,8 @@ TEST(cipd_a_channel_without_frames_counts_as_stalled)
     CHECK_OK(sluice_reader_open(&reader, &params));
     CHECK_EQ(cipd_info_of_reader(reader).mono_alpha, 1);
     test_nap(30 * SLUICE_MS);
-    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_MS, &frame), SLUICE_TIMEOUT, "pauses, hangs, or was killed");
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_MS, &frame), SLUICE_TIMEOUT,
+               "pauses, hangs, or was killed");
     struct sluice_cipd_info info = cipd_info_of_reader(reader);
     CHECK_EQ(info.state, SLUICE_CIPD_STALLED);
     CHECK_HAS(info.why, "no frame for");
@@ -210,7 +212,8 @@ TEST(cipd_readers_say_that_a_segment_has_lost_its_name)
     CHECK_EQ(cipd_info_of_reader(reader).state, SLUICE_CIPD_RUNNING);
     cipd_clean();
     CHECK_SOON(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_MS, &frame) == SLUICE_TIMEOUT &&
-               strstr(sluice_last_error(), "its segment has lost its name: most likely its writer has died"), 10);
+                   strstr(sluice_last_error(), "its segment has lost its name: most likely its writer has died"),
+               10);
     struct sluice_cipd_info info = cipd_info_of_reader(reader);
     CHECK_EQ(info.state, SLUICE_CIPD_STALLED);
     CHECK_HAS(info.why, "its segment has lost its name: most likely its writer has died; the next one is waited for");
@@ -286,7 +289,7 @@ TEST(cipd_settings_of_the_barrier_may_be_zero)
     CHECK_EQ(setenv("CUDALINK_TD_ACTIVATION_BARRIER", "0", 1), 0);
     writing.holds_barrier = 1;
     CHECK_OK(sluice_cipd_environment(&writing, NULL));
-    CHECK_EQ(writing.barrier, SLUICE_CIPD_OFF); /* always stale */
+    CHECK_EQ(writing.barrier, SLUICE_CIPD_OFF);  /* always stale */
     CHECK_EQ(writing.settle_frames, UINT32_MAX); /* as with cuda-link: until it closes */
     CHECK_EQ(writing.holds_barrier, 0);
 }

@@ -191,8 +191,14 @@ static void with_another_program(uint32_t slots, bool found)
     ungated(&side, &gate, reader);
 }
 
-TEST(cipd_an_older_frame_of_another_writers_is_taken) { with_another_program(3, true); }
-TEST(cipd_an_older_frame_of_another_writers_two_slots_is_not) { with_another_program(2, false); }
+TEST(cipd_an_older_frame_of_another_writers_is_taken)
+{
+    with_another_program(3, true);
+}
+TEST(cipd_an_older_frame_of_another_writers_two_slots_is_not)
+{
+    with_another_program(2, false);
+}
 
 /* ---- one is kept ---- */
 
@@ -229,9 +235,18 @@ static void left_alone(uint32_t slots)
     ungated(&side, &gate, reader);
 }
 
-TEST(cipd_a_writer_of_two_slots_leaves_a_finished_frame) { left_alone(2); }
-TEST(cipd_a_writer_of_three_slots_leaves_a_finished_frame) { left_alone(3); }
-TEST(cipd_a_writer_of_ten_slots_leaves_a_finished_frame) { left_alone(10); }
+TEST(cipd_a_writer_of_two_slots_leaves_a_finished_frame)
+{
+    left_alone(2);
+}
+TEST(cipd_a_writer_of_three_slots_leaves_a_finished_frame)
+{
+    left_alone(3);
+}
+TEST(cipd_a_writer_of_ten_slots_leaves_a_finished_frame)
+{
+    left_alone(10);
+}
 
 TEST(cipd_a_send_waits_until_one_is_finished)
 {
@@ -349,9 +364,18 @@ static void starve(const char *slots, bool ahead)
     cipd_end(&side);
 }
 
-TEST_TIMEOUT(cipd_a_reader_does_not_starve_beside_a_fast_writer, 60) { starve("3", false); }
-TEST_TIMEOUT(cipd_a_reader_of_two_slots_does_not_starve_either, 60) { starve("2", false); }
-TEST_TIMEOUT(cipd_a_reader_whose_stream_waits_does_not_starve_either, 60) { starve("3", true); }
+TEST_TIMEOUT(cipd_a_reader_does_not_starve_beside_a_fast_writer, 60)
+{
+    starve("3", false);
+}
+TEST_TIMEOUT(cipd_a_reader_of_two_slots_does_not_starve_either, 60)
+{
+    starve("2", false);
+}
+TEST_TIMEOUT(cipd_a_reader_whose_stream_waits_does_not_starve_either, 60)
+{
+    starve("3", true);
+}
 
 /* ---- the end ---- */
 

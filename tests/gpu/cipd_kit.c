@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "gpu/frames.h"
 #include "cuda_link/wire/private_ext.h"
+#include "gpu/frames.h"
 
 const struct sluice_dtype cipd_uint8 = { SLUICE_UINT, 8, 1 }, cipd_float32 = { SLUICE_FLOAT, 32, 1 };
 
@@ -77,9 +77,13 @@ struct sluice_format cipd_format(struct sluice_dtype dtype, uint32_t width, uint
     return format;
 }
 
-uint64_t cipd_words(const struct sluice_format *format) { return format->arrays[0].nbytes / 4; }
+uint64_t cipd_words(const struct sluice_format *format)
+{
+    return format->arrays[0].nbytes / 4;
+}
 
-struct sluice_writer_params cipd_writer_params(struct sluice_cipd_writer_params *cipd, const struct sluice_format *format)
+struct sluice_writer_params cipd_writer_params(struct sluice_cipd_writer_params *cipd,
+                                               const struct sluice_format *format)
 {
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
 
@@ -175,7 +179,10 @@ void cipd_announce(uint32_t slots, uint32_t width, uint32_t height)
     store(21 + 128 * (long)slots, metadata, sizeof metadata);
 }
 
-void cipd_raise_flag(uint32_t slots) { store(20 + 128 * (long)slots, "\1", 1); }
+void cipd_raise_flag(uint32_t slots)
+{
+    store(20 + 128 * (long)slots, "\1", 1);
+}
 
 void cipd_load_segment(unsigned char bytes[CIPD_SEGMENT])
 {
@@ -198,7 +205,10 @@ void cipd_begin_as_another(bool same_handles)
     store(SL_CIPD_VERSION_AT, &info.version, sizeof info.version);
 }
 
-void cipd_publish_as_another(uint32_t index) { store(SL_CIPD_INDEX_AT, &index, sizeof index); }
+void cipd_publish_as_another(uint32_t index)
+{
+    store(SL_CIPD_INDEX_AT, &index, sizeof index);
+}
 
 struct sluice_array cipd_array(uint64_t memory, const struct sluice_format *format)
 {

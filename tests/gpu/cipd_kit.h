@@ -8,7 +8,7 @@
 
 #include "gpu/channel.h"
 
-#define CIPD_WIDTH 256
+#define CIPD_WIDTH  256
 #define CIPD_HEIGHT 128
 
 extern const struct sluice_dtype cipd_uint8, cipd_float32;
@@ -25,7 +25,8 @@ struct sluice_format cipd_format(struct sluice_dtype dtype, uint32_t width, uint
 uint64_t cipd_words(const struct sluice_format *format);
 
 /* Parameters with the name and the barrier; `cipd` must live as long as they do. */
-struct sluice_writer_params cipd_writer_params(struct sluice_cipd_writer_params *cipd, const struct sluice_format *format);
+struct sluice_writer_params cipd_writer_params(struct sluice_cipd_writer_params *cipd,
+                                               const struct sluice_format *format);
 struct sluice_reader_params cipd_reader_params(struct sluice_cipd_reader_params *cipd);
 
 sluice_writer *cipd_writer(const struct sluice_format *format);
@@ -70,7 +71,7 @@ struct cipd_side {
     sluice_writer *writer;
 };
 struct cipd_side cipd_begin(void);
-void cipd_end(struct cipd_side *side); /* closes the writer, too */
+void cipd_end(struct cipd_side *side);                               /* closes the writer, too */
 void cipd_end_reader(struct cipd_side *side, sluice_reader *reader); /* and this reader */
 
 /* Takes the next frame, which must hold `value`. */

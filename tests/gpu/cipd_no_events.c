@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "gpu/cipd_kit.h"
 #include "cuda_link/wire/layout.h"
+#include "gpu/cipd_kit.h"
 
 /* The segment says that slots have no events, as programs do that cannot make any: they wait for each frame. */
 static void take_events_away(uint32_t slots)

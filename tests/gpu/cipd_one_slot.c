@@ -58,7 +58,8 @@ TEST(cipd_copies_out_of_a_single_slot_of_ours_are_whole)
     send(&side, 2);
     CHECK_OK(sluice_writer_begin(side.writer, SLUICE_DEFAULT, &begun));
     gpu_fill(gpu_native(side.stream), channel_words(&begun), cipd_words(&side.format) / 2, 3);
-    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT, "not finished"); /* half of it is 3 */
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT,
+               "not finished"); /* half of it is 3 */
     gpu_fill(gpu_native(side.stream), channel_words(&begun), cipd_words(&side.format), 3);
     CHECK_OK(sluice_writer_commit(side.writer, &begun, side.stream));
     cipd_take_and_release(reader, &side, 3);
@@ -81,7 +82,8 @@ TEST(cipd_copies_are_refused_while_another_writer_has_a_single_slot)
     CHECK_OK(sluice_cipd_set_slots(side.writer, 1));
     send(&side, 2);
     cipd_disguise();
-    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame), SLUICE_E_UNSUPPORTED, "two slots or more");
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame), SLUICE_E_UNSUPPORTED,
+               "two slots or more");
     info = cipd_info_of_reader(reader);
     CHECK_EQ(info.state, SLUICE_CIPD_UNFINISHED);
     CHECK_HAS(info.why, "single slot");

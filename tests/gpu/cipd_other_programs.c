@@ -91,8 +91,14 @@ static void leave_another_alone(bool same_handles)
     cipd_end(&side);
 }
 
-TEST(cipd_a_writer_begins_no_session_over_another_programs) { leave_another_alone(false); }
-TEST(cipd_a_writer_begins_no_session_over_another_programs_with_its_handles) { leave_another_alone(true); }
+TEST(cipd_a_writer_begins_no_session_over_another_programs)
+{
+    leave_another_alone(false);
+}
+TEST(cipd_a_writer_begins_no_session_over_another_programs_with_its_handles)
+{
+    leave_another_alone(true);
+}
 
 /* As Python's resource tracker does when a process that was attached ends. */
 TEST(cipd_a_name_that_was_taken_away_is_given_back)

@@ -49,7 +49,8 @@ static void copy(struct copying *copying, bool gated)
     CHECK_OK(sluice_reader_acquire(copying->reader, SLUICE_ON_CPU, 20 * SLUICE_S, &copying->frame));
     if (gated)
         gpu_gate_close(&copying->gate, gpu_native(copying->stream));
-    CHECK_OK(sluice_reader_fetch(copying->reader, &copying->frame, &copying->array, 1, copying->stream, &copying->ticket));
+    CHECK_OK(
+        sluice_reader_fetch(copying->reader, &copying->frame, &copying->array, 1, copying->stream, &copying->ticket));
     CHECK_OK(sluice_cipd_mark(copying->reader, &copying->frame, copying->stream));
     if (!gated)
         CHECK_OK(sluice_stream_synchronize(copying->stream));
@@ -82,9 +83,18 @@ static void lapped_later(uint32_t slots, bool disguised)
     end(&copying);
 }
 
-TEST(cipd_a_copy_that_ended_in_time_is_whole) { lapped_later(3, false); }
-TEST(cipd_a_copy_out_of_two_slots_that_ended_in_time_is_whole) { lapped_later(2, false); }
-TEST(cipd_a_copy_of_another_writers_frame_that_ended_in_time_is_whole) { lapped_later(3, true); }
+TEST(cipd_a_copy_that_ended_in_time_is_whole)
+{
+    lapped_later(3, false);
+}
+TEST(cipd_a_copy_out_of_two_slots_that_ended_in_time_is_whole)
+{
+    lapped_later(2, false);
+}
+TEST(cipd_a_copy_of_another_writers_frame_that_ended_in_time_is_whole)
+{
+    lapped_later(3, true);
+}
 
 /* The copy ends `later` frames later: the overwrite check shows it. */
 static void lapped_before(uint32_t slots, bool disguised, uint32_t later, int expected)
@@ -104,10 +114,22 @@ static void lapped_before(uint32_t slots, bool disguised, uint32_t later, int ex
     end(&copying);
 }
 
-TEST(cipd_a_copy_that_ended_too_late_is_lost) { lapped_before(3, false, 3, SLUICE_E_LOST); }
-TEST(cipd_a_copy_that_ended_just_in_time_is_whole) { lapped_before(3, false, 2, SLUICE_OK); }
-TEST(cipd_a_copy_of_another_writers_frame_that_ended_too_late_is_lost) { lapped_before(3, true, 2, SLUICE_E_LOST); }
-TEST(cipd_a_copy_of_another_writers_frame_that_ended_just_in_time_is_whole) { lapped_before(3, true, 1, SLUICE_OK); }
+TEST(cipd_a_copy_that_ended_too_late_is_lost)
+{
+    lapped_before(3, false, 3, SLUICE_E_LOST);
+}
+TEST(cipd_a_copy_that_ended_just_in_time_is_whole)
+{
+    lapped_before(3, false, 2, SLUICE_OK);
+}
+TEST(cipd_a_copy_of_another_writers_frame_that_ended_too_late_is_lost)
+{
+    lapped_before(3, true, 2, SLUICE_E_LOST);
+}
+TEST(cipd_a_copy_of_another_writers_frame_that_ended_just_in_time_is_whole)
+{
+    lapped_before(3, true, 1, SLUICE_OK);
+}
 
 TEST(cipd_an_overwrite_check_is_for_one_frame)
 {
@@ -171,11 +193,26 @@ static void ended_before(bool disguised, const char *first, const char *second)
     end_beside(&copying, &child);
 }
 
-TEST(cipd_a_copy_that_ended_when_its_writer_had_freed_is_lost) { ended_before(false, "shut", NULL); }
-TEST(cipd_a_copy_that_ended_in_the_next_session_is_lost) { ended_before(false, "again", "2"); }
-TEST(cipd_a_copy_that_ended_with_other_slots_is_lost) { ended_before(false, "slots", "2"); }
-TEST(cipd_a_copy_of_another_writers_that_ended_when_it_had_freed_is_lost) { ended_before(true, "shut", NULL); }
-TEST(cipd_a_copy_of_another_writers_that_ended_in_the_next_session_is_lost) { ended_before(true, "again", "2"); }
+TEST(cipd_a_copy_that_ended_when_its_writer_had_freed_is_lost)
+{
+    ended_before(false, "shut", NULL);
+}
+TEST(cipd_a_copy_that_ended_in_the_next_session_is_lost)
+{
+    ended_before(false, "again", "2");
+}
+TEST(cipd_a_copy_that_ended_with_other_slots_is_lost)
+{
+    ended_before(false, "slots", "2");
+}
+TEST(cipd_a_copy_of_another_writers_that_ended_when_it_had_freed_is_lost)
+{
+    ended_before(true, "shut", NULL);
+}
+TEST(cipd_a_copy_of_another_writers_that_ended_in_the_next_session_is_lost)
+{
+    ended_before(true, "again", "2");
+}
 
 static void ended_later(bool disguised, const char *how)
 {
@@ -189,9 +226,18 @@ static void ended_later(bool disguised, const char *how)
     end_beside(&copying, &child);
 }
 
-TEST(cipd_a_copy_that_ended_before_its_writer_closed_is_whole) { ended_later(false, "shut"); }
-TEST(cipd_a_copy_that_ended_before_the_next_session_is_whole) { ended_later(false, "again"); }
-TEST(cipd_a_copy_of_another_writers_that_ended_before_it_closed_is_whole) { ended_later(true, "shut"); }
+TEST(cipd_a_copy_that_ended_before_its_writer_closed_is_whole)
+{
+    ended_later(false, "shut");
+}
+TEST(cipd_a_copy_that_ended_before_the_next_session_is_whole)
+{
+    ended_later(false, "again");
+}
+TEST(cipd_a_copy_of_another_writers_that_ended_before_it_closed_is_whole)
+{
+    ended_later(true, "shut");
+}
 
 /* It closes during the copy: its memory stays for a moment. */
 static void closed_meanwhile(bool disguised, int later)
@@ -211,8 +257,14 @@ static void closed_meanwhile(bool disguised, int later)
     end(&copying);
 }
 
-TEST(cipd_a_copy_that_ended_while_its_writer_closed_is_whole) { closed_meanwhile(false, SLUICE_OK); } /* it reports when it frees */
-TEST(cipd_a_copy_of_another_writers_that_ended_while_it_closed_is_whole_for_a_moment) { closed_meanwhile(true, SLUICE_E_LOST); }
+TEST(cipd_a_copy_that_ended_while_its_writer_closed_is_whole)
+{
+    closed_meanwhile(false, SLUICE_OK);
+} /* it reports when it frees */
+TEST(cipd_a_copy_of_another_writers_that_ended_while_it_closed_is_whole_for_a_moment)
+{
+    closed_meanwhile(true, SLUICE_E_LOST);
+}
 
 /* Streams that have not reached their overwrite checks hold up nobody. */
 TEST(cipd_a_reader_that_leaves_does_not_wait_for_its_overwrite_checks)

@@ -75,9 +75,18 @@ static void overrun_with(const char *slots)
     cipd_end_reader(&side, reader);
 }
 
-TEST(cipd_a_reader_learns_that_its_frame_may_be_rewritten) { overrun_with("3"); }
-TEST(cipd_a_reader_of_two_slots_learns_so) { overrun_with("2"); }
-TEST(cipd_a_reader_of_one_slot_learns_so) { overrun_with("1"); }
+TEST(cipd_a_reader_learns_that_its_frame_may_be_rewritten)
+{
+    overrun_with("3");
+}
+TEST(cipd_a_reader_of_two_slots_learns_so)
+{
+    overrun_with("2");
+}
+TEST(cipd_a_reader_of_one_slot_learns_so)
+{
+    overrun_with("1");
+}
 
 /* A fast writer in another process: sends until its stdin ends. Arguments: the channel; slots. */
 ROLE(cipd_fast_writer)
@@ -108,7 +117,8 @@ static void note_copies(sluice_reader *reader, uint32_t whole, int64_t began)
 }
 
 /* All words must hold the frame's number, which the writer counts as its words: so it is no later frame either. */
-static uint32_t take_a_copy(sluice_reader *reader, struct cipd_side *side, struct sluice_stream stream, struct sluice_frame *frame)
+static uint32_t take_a_copy(sluice_reader *reader, struct cipd_side *side, struct sluice_stream stream,
+                            struct sluice_frame *frame)
 {
     struct sluice_array array;
     int r;
@@ -143,7 +153,8 @@ static void take_copies(struct child *writer, uint32_t frames)
         CHECK(value > last);
         CHECK_OK(sluice_frame_array(&frame, NULL, &array));
         CHECK_EQ(array.read_only, 0);
-        gpu_fill(gpu_native(side.stream), (uintptr_t)array.data, cipd_words(&side.format), 0); /* it is the reader's own */
+        gpu_fill(gpu_native(side.stream), (uintptr_t)array.data, cipd_words(&side.format),
+                 0); /* it is the reader's own */
         last = value;
         CHECK_OK(sluice_reader_check(reader, &frame));
         CHECK_OK(sluice_reader_release(reader, &frame, side.stream));
@@ -240,7 +251,8 @@ TEST(cipd_a_frame_that_is_never_finished_is_lost)
     struct gpu_gate gate = gpu_gate_new();
     gpu_gate_close(&gate, gpu_native(side.stream));
     CHECK_OK(cipd_send(side.writer, &side.array, side.stream, 3, NULL));
-    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame), SLUICE_E_LOST, "look at the writer");
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame), SLUICE_E_LOST,
+               "look at the writer");
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 5 * SLUICE_MS, &frame), SLUICE_TIMEOUT);
     CHECK_EQ(cipd_info_of_reader(reader).timeouts, 1);
     gpu_gate_open(&gate);

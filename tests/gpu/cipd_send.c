@@ -35,7 +35,8 @@ TEST(cipd_a_blocking_writer_publishes_what_is_finished)
     cipd.block = 1;
     CHECK_OK(sluice_writer_open(&side.writer, &params));
     sluice_reader *reader = cipd_reader();
-    for (uint32_t i = 1; i <= 5 || waited == 0; i++) { /* the gate may open before the writer waits, on a busy machine */
+    for (uint32_t i = 1; i <= 5 || waited == 0;
+         i++) { /* the gate may open before the writer waits, on a busy machine */
         struct gpu_gate gate = gpu_gate_new();
         CHECK_LE(i, 30);
         info = cipd_info_of_writer(side.writer);
@@ -70,7 +71,7 @@ TEST(cipd_sends_that_come_again_are_graphs)
     CHECK_OK(sluice_writer_open(&side.writer, &params)); /* no reader needs them */
     cipd_send_to_another(&side, 20);
     struct sluice_cipd_info info = cipd_info_of_writer(side.writer);
-    CHECK_EQ(info.graph_frames, 20 - 3); /* a slot's first send is not one */
+    CHECK_EQ(info.graph_frames, 20 - 3);             /* a slot's first send is not one */
     CHECK_OK(sluice_cipd_set_slots(side.writer, 2)); /* and none of a slot that is gone */
     for (uint32_t i = 1; i <= 6; i++)
         CHECK_OK(cipd_send(side.writer, &side.array, side.stream, i, NULL));
@@ -86,7 +87,8 @@ TEST(cipd_sends_that_come_again_are_graphs)
 /* What was found out about an array is reused for the next one like it: with other addresses, strides and sessions in
  * between. */
 
-static void send_and_see(struct cipd_side *side, sluice_reader *reader, const struct sluice_array *array, uint32_t value)
+static void send_and_see(struct cipd_side *side, sluice_reader *reader, const struct sluice_array *array,
+                         uint32_t value)
 {
     struct sluice_frame frame;
 

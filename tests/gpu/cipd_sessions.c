@@ -22,7 +22,8 @@ TEST_TIMEOUT(cipd_readers_follow_a_writer_that_closes_and_comes_again, 60)
     CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_MS, &frame), SLUICE_CLOSED);
     CHECK_EQ(cipd_info_of_reader(reader).slots[0].memory_open, 0);
     role_stop(&writer);
-    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame), SLUICE_CLOSED); /* until another one starts */
+    CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_MS, &frame),
+                 SLUICE_CLOSED); /* until another one starts */
     CHECK_EQ(cipd_info_of_reader(reader).state, SLUICE_CIPD_ABSENT);
     writer = cipd_start_writer("2");
     cipd_command(&writer, "5");
@@ -190,7 +191,8 @@ TEST(cipd_a_session_with_the_same_handles_is_read_from_the_same_memory)
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     cipd_publish_as_another(6);
     cipd_take_and_release(reader, &side, 3);
-    CHECK_GE(cipd_info_of_reader(reader).reconnects, 2); /* nothing is held: it was opened again, as the handles might be others */
+    CHECK_GE(cipd_info_of_reader(reader).reconnects,
+             2); /* nothing is held: it was opened again, as the handles might be others */
     cipd_begin_as_another(true);
     cipd_publish_as_another(7);
     cipd_take_and_release(reader, &side, 1);

@@ -18,7 +18,8 @@
 #define SIDES 2
 #define LEAST 24 /* frames: some between one kill and the next */
 #define KILLS 4  /* at least, however many frames there are while the test is suspended */
-#define PATIENCE (20 * SLUICE_MS) /* of a reader: a new frame is there when both processes have had their time slice on the GPU */
+#define PATIENCE \
+    (20 * SLUICE_MS) /* of a reader: a new frame is there when both processes have had their time slice on the GPU */
 
 static const uint32_t slot_counts[] = { 2, 3, 10 }, heights[] = { 1080, 720 };
 
@@ -26,15 +27,21 @@ static const uint32_t slot_counts[] = { 2, 3, 10 }, heights[] = { 1080, 720 };
 struct totals {
     struct {
         atomic_ulong sent, taken, whole, full, lost, sessions; /* full: whole, and of the usual height */
-        atomic_uint torn; /* words */
+        atomic_uint torn;                                      /* words */
         atomic_uint changes;      /* of its format, and lives, each of which begins with one */
         atomic_uint slots, sizes; /* formats of which it has taken frames: one bit for each of the above */
     } of[SIDES];
 };
 
-static struct totals *totals(void) { return test_shared_memory(sizeof(struct totals)); }
+static struct totals *totals(void)
+{
+    return test_shared_memory(sizeof(struct totals));
+}
 
-static uint32_t scaled(uint32_t pixels) { return gpu_is_fake() ? pixels / 8 : pixels; }
+static uint32_t scaled(uint32_t pixels)
+{
+    return gpu_is_fake() ? pixels / 8 : pixels;
+}
 
 static struct sluice_format format_to(int side, uint32_t height)
 {
@@ -62,7 +69,7 @@ struct life {
     uint64_t bad; /* words, counted by kernels */
     uint32_t found;
     uint32_t sent, run; /* run: frames since its last change */
-    uint32_t next; /* sequence; 0: not known before the first send */
+    uint32_t next;      /* sequence; 0: not known before the first send */
 };
 
 /* Chooses its next format: another number of slots, or another height. */
@@ -202,7 +209,8 @@ static void read_one(struct life *life)
             note_format(life, &frame);
         }
         look_at(life, &frame);
-    } else if (r != SLUICE_TIMEOUT && r != SLUICE_NO_WRITER && r != SLUICE_CLOSED && r != SLUICE_AGAIN && r != SLUICE_E_LOST) {
+    } else if (r != SLUICE_TIMEOUT && r != SLUICE_NO_WRITER && r != SLUICE_CLOSED && r != SLUICE_AGAIN &&
+               r != SLUICE_E_LOST) {
         CHECK_OK(r);
     }
 }
@@ -325,10 +333,12 @@ TEST_TIMEOUT(cipd_long_both_ways_while_processes_are_killed, 900)
     FILE *facts = gpu_facts();
     for (int i = 0; i < SIDES; i++)
         fprintf(facts,
-                "{\"fact\": \"cipd\", \"copies\": %d, \"kills\": %lu, \"taken\": %lu, \"whole\": %lu, \"of_1080p\": %lu, \"overrun\": %lu, "
+                "{\"fact\": \"cipd\", \"copies\": %d, \"kills\": %lu, \"taken\": %lu, \"whole\": %lu, \"of_1080p\": "
+                "%lu, \"overrun\": %lu, "
                 "\"sessions\": %lu, \"changes\": %u, \"torn_words\": %u}\n",
-                i, kills, (unsigned long)seen->of[i].taken, (unsigned long)seen->of[i].whole, (unsigned long)seen->of[i].full,
-                (unsigned long)seen->of[i].lost, (unsigned long)seen->of[i].sessions, (unsigned)seen->of[!i].changes, (unsigned)seen->of[i].torn);
+                i, kills, (unsigned long)seen->of[i].taken, (unsigned long)seen->of[i].whole,
+                (unsigned long)seen->of[i].full, (unsigned long)seen->of[i].lost, (unsigned long)seen->of[i].sessions,
+                (unsigned)seen->of[!i].changes, (unsigned)seen->of[i].torn);
     CHECK(fclose(facts) == 0);
     for (int i = 0; i < SIDES; i++) {
         CHECK_EQ(seen->of[i].torn, 0);

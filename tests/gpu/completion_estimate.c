@@ -3,8 +3,8 @@
  * A sleeping reader learns how long the GPU works on a frame after its commit, in acquire and for its descriptor.
  */
 
-#include "native/reader/reader.h"
 #include "gpu/channel.h"
+#include "native/reader/reader.h"
 
 #define ROUNDS 50 /* one is enough, unless this thread is suspended in each */
 
@@ -13,7 +13,8 @@ static int64_t learnt(sluice_reader *handle)
     struct sluice_reader *base;
 
     CHECK_OK(sl_reader_hold(handle, &base));
-    int64_t after = sl_reader_of(base)->session ? (int64_t)sl_load(&sl_reader_of(base)->session->estimate.duration_ns, relaxed) : 0;
+    int64_t after =
+        sl_reader_of(base)->session ? (int64_t)sl_load(&sl_reader_of(base)->session->estimate.duration_ns, relaxed) : 0;
     sl_object_drop(&base->object);
     return after;
 }

@@ -160,6 +160,12 @@ static int only_wait(sluice_writer *writer, struct sluice_frame *frame)
     return sluice_writer_wait(writer, 20 * SLUICE_S);
 }
 
-TEST_TIMEOUT(begin_ends_when_the_gpu_is_lost, 60) { wait_for_a_slot(begin); }
+TEST_TIMEOUT(begin_ends_when_the_gpu_is_lost, 60)
+{
+    wait_for_a_slot(begin);
+}
 
-TEST_TIMEOUT(a_wait_for_a_slot_ends_when_the_gpu_is_lost, 60) { wait_for_a_slot(only_wait); }
+TEST_TIMEOUT(a_wait_for_a_slot_ends_when_the_gpu_is_lost, 60)
+{
+    wait_for_a_slot(only_wait);
+}

@@ -120,11 +120,9 @@ struct about {
 static struct about ask(uint64_t pointer)
 {
     struct about about;
-    int attributes[] = { SL_CU_POINTER_MEMORY_TYPE, SL_CU_POINTER_ORDINAL,
-                         SL_CU_POINTER_IS_MANAGED,  SL_CU_POINTER_RANGE_START,
-                         SL_CU_POINTER_RANGE_SIZE,  SL_CU_POINTER_BUFFER_ID };
-    void *values[] = { &about.type,  &about.ordinal, &about.managed,
-                       &about.start, &about.size,    &about.id };
+    int attributes[] = { SL_CU_POINTER_MEMORY_TYPE, SL_CU_POINTER_ORDINAL,    SL_CU_POINTER_IS_MANAGED,
+                         SL_CU_POINTER_RANGE_START, SL_CU_POINTER_RANGE_SIZE, SL_CU_POINTER_BUFFER_ID };
+    void *values[] = { &about.type, &about.ordinal, &about.managed, &about.start, &about.size, &about.id };
 
     memset(&about, 0x55, sizeof about);
     CU(PointerGetAttributes, 6, attributes, values, pointer);

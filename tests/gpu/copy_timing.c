@@ -184,8 +184,9 @@ static void ask_of_plain(void)
 
 static void ask_all(void)
 {
-    int attributes[] = { SL_CU_POINTER_MEMORY_TYPE, SL_CU_POINTER_IS_MANAGED,  SL_CU_POINTER_ORDINAL,  SL_CU_POINTER_BUFFER_ID,
-                         SL_CU_POINTER_RANGE_START, SL_CU_POINTER_RANGE_SIZE, SL_CU_POINTER_CONTEXT };
+    int attributes[] = { SL_CU_POINTER_MEMORY_TYPE, SL_CU_POINTER_IS_MANAGED,  SL_CU_POINTER_ORDINAL,
+                         SL_CU_POINTER_BUFFER_ID,   SL_CU_POINTER_RANGE_START, SL_CU_POINTER_RANGE_SIZE,
+                         SL_CU_POINTER_CONTEXT };
     uint64_t values[7];
     void *places[7];
 
@@ -214,8 +215,8 @@ static void measure(const char *name, void (*call)(void), FILE *file)
             times[i] = test_now() - began;
     }
     qsort(times, (size_t)rounds, sizeof *times, by_size);
-    fprintf(file, "{\"fact\": \"copy\", \"call\": \"%s\", \"bytes\": %zu, \"p50_ns\": %lld, \"p90_ns\": %lld}\n", name, costs.bytes,
-            (long long)times[rounds / 2], (long long)times[rounds * 9 / 10]);
+    fprintf(file, "{\"fact\": \"copy\", \"call\": \"%s\", \"bytes\": %zu, \"p50_ns\": %lld, \"p90_ns\": %lld}\n", name,
+            costs.bytes, (long long)times[rounds / 2], (long long)times[rounds * 9 / 10]);
 }
 
 static void make_graph(void)
@@ -324,16 +325,21 @@ static void describe(const char *what, const void *pointer, FILE *file)
     uint64_t start = 0;
     size_t size = 0;
     struct sl_cu_context *context = NULL;
-    int attributes[] = { SL_CU_POINTER_MEMORY_TYPE, SL_CU_POINTER_IS_MANAGED,  SL_CU_POINTER_ORDINAL, SL_CU_POINTER_BUFFER_ID,
-                         SL_CU_POINTER_RANGE_START, SL_CU_POINTER_RANGE_SIZE, SL_CU_POINTER_CONTEXT };
+    int attributes[] = { SL_CU_POINTER_MEMORY_TYPE, SL_CU_POINTER_IS_MANAGED,  SL_CU_POINTER_ORDINAL,
+                         SL_CU_POINTER_BUFFER_ID,   SL_CU_POINTER_RANGE_START, SL_CU_POINTER_RANGE_SIZE,
+                         SL_CU_POINTER_CONTEXT };
 
     CU(PointerGetAttributes, 7, attributes, (void *[]){ &type, &managed, &ordinal, &buffer, &start, &size, &context },
        (uintptr_t)pointer);
     fprintf(file,
-            "{\"fact\": \"pointer\", \"memory\": \"%s\", \"type\": %u, \"managed\": %u, \"ordinal\": %d, \"buffer\": %s, \"before\": "
+            "{\"fact\": \"pointer\", \"memory\": \"%s\", \"type\": %u, \"managed\": %u, \"ordinal\": %d, \"buffer\": "
+            "%s, \"before\": "
             "%lld, \"size\": %zu, \"context\": \"%s\"}\n",
-            what, type, managed, ordinal, buffer ? "true" : "false", start ? (long long)((uintptr_t)pointer - start) : -1, size,
-            context == gpu_use(0) ? "primary" : context ? "other" : "none");
+            what, type, managed, ordinal, buffer ? "true" : "false",
+            start ? (long long)((uintptr_t)pointer - start) : -1, size,
+            context == gpu_use(0) ? "primary"
+            : context             ? "other"
+                                  : "none");
 }
 
 TEST(pointer_facts)

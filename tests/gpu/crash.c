@@ -389,9 +389,15 @@ static void outlive(bool close)
     channel_end(&fixture);
 }
 
-TEST(channels_outlive_a_reset_of_their_device) { outlive(false); }
+TEST(channels_outlive_a_reset_of_their_device)
+{
+    outlive(false);
+}
 
-TEST(channels_outlive_their_devices_handle) { outlive(true); }
+TEST(channels_outlive_their_devices_handle)
+{
+    outlive(true);
+}
 
 /* ---- streams made before the GPU was reset ---- */
 

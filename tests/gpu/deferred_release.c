@@ -15,7 +15,7 @@ struct stage {
     struct sl_cu_stream *theirs; /* captures */
     struct sl_cu_graph *graph;
     struct gpu_gate gate; /* work on `theirs` waits for it */
-    atomic_int let_go; /* how often the owner of `theirs` was notified that nobody uses it */
+    atomic_int let_go;    /* how often the owner of `theirs` was notified that nobody uses it */
     sluice_writer *writer;
     sluice_reader *reader;
 };

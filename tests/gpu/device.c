@@ -51,8 +51,8 @@ TEST(gpus_that_are_not_there)
     gpu_begin();
     CHECK_SAYS(sluice_device_open(&device, "cuda:99"), SLUICE_E_UNSUPPORTED, "no such GPU");
     CHECK_HAS(sluice_last_error(), "GPU-");
-    CHECK_SAYS(sluice_device_open(&device, "cuda:00000000-0000-0000-0000-000000000000"),
-               SLUICE_E_UNSUPPORTED, "no such GPU");
+    CHECK_SAYS(sluice_device_open(&device, "cuda:00000000-0000-0000-0000-000000000000"), SLUICE_E_UNSUPPORTED,
+               "no such GPU");
     CHECK_EQ(device.id, 42);
 }
 
@@ -216,7 +216,9 @@ TEST(synchronize_waits_for_streams_that_were_destroyed)
         for (int i = 0; i < 3; i++)
             CHECK_OK(sluice_stream_destroy(&streams[i]));
         CHECK(pthread_create(&beside, NULL, synchronize_or_not, way < 2 ? &device : NULL) == 0);
-        CHECK_OK(way < 2 ? sluice_device_synchronize(device) : way == 2 ? sluice_device_reset(device) : sluice_device_close(&device));
+        CHECK_OK(way < 2    ? sluice_device_synchronize(device)
+                 : way == 2 ? sluice_device_reset(device)
+                            : sluice_device_close(&device));
         CHECK_GE(test_now() - began, SPIN * 9 / 10);
         CHECK(pthread_join(beside, NULL) == 0);
         CHECK_GE(test_now() - began, SPIN * 9 / 10);
@@ -258,8 +260,8 @@ TEST(two_gpus_are_two)
     CHECK_OK(sluice_device_open(&second, "cuda:1"));
     CHECK_OK(sluice_stream_create(first, NULL, &stream));
     CHECK_OK(sluice_stream_create(second, NULL, &other));
-    CHECK_SAYS(sluice_stream_wrap(first, (uintptr_t)gpu_native(other), NULL, NULL, &wrapped),
-               SLUICE_E_WRONG_DEVICE, "cuda:0");
+    CHECK_SAYS(sluice_stream_wrap(first, (uintptr_t)gpu_native(other), NULL, NULL, &wrapped), SLUICE_E_WRONG_DEVICE,
+               "cuda:0");
     CHECK_OK(sluice_event_create(second, 0, &event));
     CHECK_RESULT(sluice_event_record(event, stream), SLUICE_E_WRONG_DEVICE);
 

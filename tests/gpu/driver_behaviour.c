@@ -439,13 +439,13 @@ static bool beside(struct bench *bench, size_t call, unsigned flags, int mode, F
     fprintf(file,
             "{\"fact\": \"capture\", \"call\": \"%s\", \"mode\": \"%s\", \"stream\": \"%s\", "
             "\"said\": %d, \"capture\": %d}\n",
-            calls[call].name, mode == CAPTURE_RELAXED ? "relaxed" : "global",
-            flags ? "non-blocking" : "blocking", said, capturer.code);
+            calls[call].name, mode == CAPTURE_RELAXED ? "relaxed" : "global", flags ? "non-blocking" : "blocking", said,
+            capturer.code);
     enum bears bears = calls[call].bears;
     if (bears == FACT || (bears == RELAXED && mode != CAPTURE_RELAXED) || capturer.code == 0)
         return true;
-    fprintf(stderr, "%s broke a capture (%d, flags %u), though done with care\n", calls[call].name,
-            capturer.code, flags);
+    fprintf(stderr, "%s broke a capture (%d, flags %u), though done with care\n", calls[call].name, capturer.code,
+            flags);
     return false;
 }
 

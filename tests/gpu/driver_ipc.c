@@ -31,8 +31,8 @@ ROLE(looker)
     CHECK_OK(sl_mem_cuda.map(&memory, false));
     role_say("mapped");
     while ((line = role_line()))
-        role_say("%llu", (unsigned long long)gpu_differ(stream, (uintptr_t)memory.address, WORDS,
-                                                        (uint32_t)atoi(line)));
+        role_say("%llu",
+                 (unsigned long long)gpu_differ(stream, (uintptr_t)memory.address, WORDS, (uint32_t)atoi(line)));
     sl_mem_cuda.destroy(&memory);
     gpu_end_on_stream(stream);
     return 0;
@@ -41,8 +41,7 @@ ROLE(looker)
 #define LOOKERS 3
 
 /* All running processes see its present contents. */
-static void check_all(struct sl_cu_stream *stream, const struct sl_memory *memory,
-                      struct child *lookers, int from)
+static void check_all(struct sl_cu_stream *stream, const struct sl_memory *memory, struct child *lookers, int from)
 {
     char text[16];
 

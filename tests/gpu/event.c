@@ -127,7 +127,7 @@ TEST(later_work_is_not_waited_for)
     CHECK_OK(sluice_event_create(fixture.device, 0, &event));
     CHECK_OK(sluice_event_record(event, fixture.stream));
     gpu_gate_close(&gate, fixture.native);
-    CHECK_OK(sluice_event_synchronize(event)); /* though the gate is closed */
+    CHECK_OK(sluice_event_synchronize(event));            /* though the gate is closed */
     CHECK_OK(sluice_event_record(event, fixture.stream)); /* moves the event */
     CHECK_RESULT(sluice_event_query(event), SLUICE_NOT_READY);
     gpu_gate_open(&gate);

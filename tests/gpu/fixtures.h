@@ -14,7 +14,7 @@
 #define U8        ((struct sluice_dtype){ SLUICE_UINT, 8, 1 })
 #define F32       ((struct sluice_dtype){ SLUICE_FLOAT, 32, 1 })
 
-#define LARGE     (5 * 1024 * 1024 + 4321) /* more than the staging buffers hold at once */
+#define LARGE (5 * 1024 * 1024 + 4321) /* more than the staging buffers hold at once */
 
 enum kind { PLAIN, PINNED, REGISTERED, OURS, OF_GPU, MANAGED, KINDS };
 

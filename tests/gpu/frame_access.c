@@ -3,8 +3,8 @@
  * What a reader of a GPU channel may not do with a frame: release it on the CPU while a stream reads it, and wait for a
  * signal that nobody will send.
  */
-#include "native/reader/reader.h"
 #include "gpu/channel.h"
+#include "native/reader/reader.h"
 
 #define DEADLINE ((int64_t)(SLUICE_S * test_slowness()))
 
@@ -61,7 +61,8 @@ TEST(a_frame_from_before_the_writer_knew_is_waited_for_on_the_cpu)
     sluice_reader *reader;
 
     CHECK_OK(sluice_writer_begin(fixture.writer, 20 * SLUICE_S, &before));
-    gpu_fill(gpu_native(fixture.writing), channel_words(&before), CHANNEL_WORDS, 4); /* to load a kernel the driver may wait for the gate */
+    gpu_fill(gpu_native(fixture.writing), channel_words(&before), CHANNEL_WORDS,
+             4); /* to load a kernel the driver may wait for the gate */
     CHECK_OK(sluice_stream_synchronize(fixture.writing));
     params.ahead = 1;
     params.ahead_ns = DEADLINE;

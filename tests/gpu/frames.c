@@ -31,8 +31,8 @@ struct sluice_array frames_array(uintptr_t at, int64_t words)
 {
     struct sluice_array array;
 
-    CHECK_OK(sluice_array_wrap(&array, "data", (void *)at, (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1, &words,
-                               NULL));
+    CHECK_OK(
+        sluice_array_wrap(&array, "data", (void *)at, (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1, &words, NULL));
     return array;
 }
 

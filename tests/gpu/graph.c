@@ -130,7 +130,8 @@ TEST_TIMEOUT(readers_that_wait_ahead_of_graphs, 60)
             CHECK_OK(sluice_writer_send(fixture.writer, &array, 1, fixture.stream, NULL));
             CHECK_OK(sluice_reader_acquire(ahead, reading, WAIT, &frame));
             CHECK_OK(sluice_frame_array(&frame, NULL, &slot));
-            CHECK_EQ(gpu_differ(gpu_native(reading), (uintptr_t)slot.data, memory.size / 4, (uint32_t)frame.sequence), 0);
+            CHECK_EQ(gpu_differ(gpu_native(reading), (uintptr_t)slot.data, memory.size / 4, (uint32_t)frame.sequence),
+                     0);
             CHECK_OK(sluice_reader_release(ahead, &frame, reading));
         }
         CHECK_OK(sluice_reader_close(&ahead));
@@ -352,12 +353,14 @@ TEST_TIMEOUT(rows_and_several_arrays, 60)
     CHECK_OK(sluice_format_add_tensor(&format, "plain", U8, 1, &size));
     CHECK_OK(sluice_format_complete(&format));
     struct fixture fixture = fixture_by_graph(&format);
-    struct memory rows = memory_make(OF_GPU, 37 * 300), run = memory_make(OF_GPU, 4096), plain = memory_make(PLAIN, 4096);
+    struct memory rows = memory_make(OF_GPU, 37 * 300), run = memory_make(OF_GPU, 4096),
+                  plain = memory_make(PLAIN, 4096);
     CHECK_OK(sluice_array_wrap(&arrays[0], "rows", rows.at, F32, 2, shape, pitch));
     CHECK_OK(sluice_array_wrap(&arrays[1], "run", run.at, U8, 1, &size, NULL));
     CHECK_OK(sluice_array_wrap(&arrays[2], "plain", plain.at, U8, 1, &size, NULL));
     for (unsigned seed = 0; seed < 3 * SLOTS; seed++) {
-        char *in_rows = pattern(rows.size, seed), *in_run = pattern(4096, seed + 1000), *in_plain = pattern(4096, seed + 2000);
+        char *in_rows = pattern(rows.size, seed), *in_run = pattern(4096, seed + 1000),
+             *in_plain = pattern(4096, seed + 2000);
         memory_put(&rows, in_rows);
         memory_put(&run, in_run);
         memory_put(&plain, in_plain);

@@ -60,7 +60,8 @@ static void refused(struct fixture *fixture, const struct sluice_array *array, c
 
     CHECK_SAYS(sluice_writer_send_frame(fixture->writer, &header, &own, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID,
                "channel 'cam': the CPU cannot access the 16 bytes of metadata");
-    CHECK_SAYS(sluice_writer_send(fixture->writer, array, 1, SLUICE_ON_CPU, &ticket), SLUICE_E_INVALID, "a GPU's, or were freed");
+    CHECK_SAYS(sluice_writer_send(fixture->writer, array, 1, SLUICE_ON_CPU, &ticket), SLUICE_E_INVALID,
+               "a GPU's, or were freed");
     CHECK_HAS(sluice_last_error(), "channel 'cam': array 'data'");
     CHECK_HAS(sluice_last_error(), "tensor.cpu()");
     CHECK_SAYS(sluice_reader_fetch(fixture->reader, frame, array, 1, SLUICE_ON_CPU, &ticket), SLUICE_E_INVALID,

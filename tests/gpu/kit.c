@@ -38,8 +38,7 @@ bool gpu_load(void)
         const char *symbol;
         size_t offset;
     } functions[] = {
-#define FUNCTION(name, version, parameters, arguments) \
-    { "cu" #name #version, offsetof(struct gpu_driver, name) },
+#define FUNCTION(name, version, parameters, arguments) { "cu" #name #version, offsetof(struct gpu_driver, name) },
         SL_CUDA_FUNCTIONS(FUNCTION) EXTRA_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     };
@@ -179,7 +178,10 @@ struct sl_cu_stream *gpu_native(struct sluice_stream stream)
     return (struct sl_cu_stream *)native;
 }
 
-void gpu_settle(void) { CHECK_SOON(sl_background_count() == 0, 20); }
+void gpu_settle(void)
+{
+    CHECK_SOON(sl_background_count() == 0, 20);
+}
 
 FILE *gpu_facts(void)
 {
@@ -218,8 +220,7 @@ static struct sl_cu_function *kernel(const char *name)
     return function;
 }
 
-static void launch(const char *name, struct sl_cu_stream *stream, uint64_t threads,
-                   void **arguments)
+static void launch(const char *name, struct sl_cu_stream *stream, uint64_t threads, void **arguments)
 {
     unsigned block = threads == 1 ? 1 : 256;
     unsigned grid = (unsigned)((threads + block - 1) / block);
@@ -254,8 +255,7 @@ uint64_t gpu_memory(size_t bytes)
     return address;
 }
 
-void gpu_compare(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value,
-                 uint64_t bad)
+void gpu_compare(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value, uint64_t bad)
 {
     launch("check", stream, count, (void *[]){ &words, &count, &value, &bad });
 }

@@ -72,8 +72,7 @@ void gpu_store(struct sl_cu_stream *stream, uint64_t word, uint64_t value);
 uint64_t gpu_memory(size_t bytes); /* until gpu_end */
 
 /* After the stream's work, adds to the word at `bad` how many words differ from `value`. */
-void gpu_compare(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value,
-                 uint64_t bad);
+void gpu_compare(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value, uint64_t bad);
 
 /* After the stream's work, copies and counts the words that differ from `value`; waits. */
 uint64_t gpu_differ(struct sl_cu_stream *stream, uint64_t words, uint64_t count, uint32_t value);
@@ -90,7 +89,7 @@ struct gpu_gate gpu_gate_new(void);
 void gpu_gate_close(struct gpu_gate *gate, struct sl_cu_stream *stream);
 void gpu_gate_open(struct gpu_gate *gate);
 void gpu_gate_open_later(struct gpu_gate *gate); /* by a thread, in a moment */
-void gpu_gate_join(struct gpu_gate *gate);     /* ends that thread; it must have opened the gate already */
+void gpu_gate_join(struct gpu_gate *gate);       /* ends that thread; it must have opened the gate already */
 void gpu_gate_end(struct gpu_gate *gate);
 
 /* The time of a spin that must be noticed, and a time that is too short to include one. */

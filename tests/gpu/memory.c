@@ -168,8 +168,7 @@ TEST(other_memory_is_refused)
     struct sl_memory memory = make(UNIT);
     int pair[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
-    int fds[] = { pair[0], open("/dev/null", O_RDWR), open("/", O_RDONLY),
-                  open("/proc/self/exe", O_RDONLY),
+    int fds[] = { pair[0], open("/dev/null", O_RDWR), open("/", O_RDONLY), open("/proc/self/exe", O_RDONLY),
                   gpu_is_fake() ? dup(pair[0]) : memfd_create("not it", MFD_CLOEXEC) };
 
     for (int i = 0; i < 5; i++) {

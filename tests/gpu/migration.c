@@ -98,7 +98,8 @@ static void come_back(struct moving *all, const char *device, struct sluice_stre
 
     params.device = device;
     params.format = &format;
-    CHECK_SOON((r = sluice_writer_open(&all->second, &params)) != SLUICE_E_EXISTS, 10); /* the last one may still be ending */
+    CHECK_SOON((r = sluice_writer_open(&all->second, &params)) != SLUICE_E_EXISTS,
+               10); /* the last one may still be ending */
     CHECK_OK(r);
     channel_commit(all->second, stream, 0, value);
 }
@@ -135,7 +136,8 @@ TEST_TIMEOUT(a_stream_of_another_gpu_waits_for_a_writer_there, 60)
     struct sluice_frame frame;
     pthread_t thread;
 
-    CHECK_SAYS(sluice_reader_acquire(all.reader, all.streams[1], 20 * SLUICE_S, &frame), SLUICE_E_WRONG_DEVICE, "cuda:1");
+    CHECK_SAYS(sluice_reader_acquire(all.reader, all.streams[1], 20 * SLUICE_S, &frame), SLUICE_E_WRONG_DEVICE,
+               "cuda:1");
     take_and_give_back(&all, 0, 1);
     kill_first(&all);
     CHECK_RESULT(sluice_reader_acquire(all.reader, all.streams[1], 0, &frame), SLUICE_NO_WRITER);
@@ -159,7 +161,8 @@ TEST_TIMEOUT(a_stream_of_the_previous_gpu_is_refused_with_the_reason, 60)
     CHECK_SAYS(sluice_reader_acquire(all.reader, all.streams[0], 20 * SLUICE_S, &frame), SLUICE_E_WRONG_DEVICE,
                "came back on another device");
     CHECK(pthread_join(thread, NULL) == 0);
-    CHECK_SAYS(sluice_reader_acquire(all.reader, all.streams[0], 0, &frame), SLUICE_E_WRONG_DEVICE, "came back on another device");
+    CHECK_SAYS(sluice_reader_acquire(all.reader, all.streams[0], 0, &frame), SLUICE_E_WRONG_DEVICE,
+               "came back on another device");
     CHECK_EQ(stats_of(&all).held, 0);
     CHECK_EQ(pair_info().held, 0);
     frame = take(&all, 1, 7);
@@ -214,9 +217,15 @@ static void pass_over_what_is_lost(uint32_t mode, uint32_t ahead)
     end(&all);
 }
 
-TEST_TIMEOUT(frames_that_the_last_gpu_never_finished_are_passed_over, 60) { pass_over_what_is_lost(SLUICE_IN_ORDER, 0); }
+TEST_TIMEOUT(frames_that_the_last_gpu_never_finished_are_passed_over, 60)
+{
+    pass_over_what_is_lost(SLUICE_IN_ORDER, 0);
+}
 
-TEST_TIMEOUT(no_stream_waits_for_a_frame_of_the_last_gpu, 60) { pass_over_what_is_lost(SLUICE_NEWEST, 1); }
+TEST_TIMEOUT(no_stream_waits_for_a_frame_of_the_last_gpu, 60)
+{
+    pass_over_what_is_lost(SLUICE_NEWEST, 1);
+}
 
 TEST_TIMEOUT(a_stream_of_the_next_gpu_waits_for_its_frames, 60)
 {
@@ -231,7 +240,8 @@ TEST_TIMEOUT(a_stream_of_the_next_gpu_waits_for_its_frames, 60)
     gpu_settle();
     for (uint32_t i = 8; i <= 9; i++) {
         channel_commit_behind(&gate, all.second, all.writing[1], i);
-        CHECK_SAYS(sluice_reader_acquire(all.reader, all.streams[0], SLUICE_S, &frame), SLUICE_E_WRONG_DEVICE, "came back");
+        CHECK_SAYS(sluice_reader_acquire(all.reader, all.streams[0], SLUICE_S, &frame), SLUICE_E_WRONG_DEVICE,
+                   "came back");
         CHECK_OK(sluice_reader_acquire(all.reader, all.streams[1], 20 * SLUICE_S, &frame));
         CHECK(frame.flags & SLUICE_FRAME_AHEAD);
         gpu_gate_open_later(&gate);
@@ -319,6 +329,12 @@ static void stay(uint32_t staged)
     pair_close(&pair);
 }
 
-TEST_TIMEOUT(a_reader_that_maps_another_gpus_frames_has_its_own_stream_for_any, 60) { stay(SLUICE_STAGED_NEVER); }
+TEST_TIMEOUT(a_reader_that_maps_another_gpus_frames_has_its_own_stream_for_any, 60)
+{
+    stay(SLUICE_STAGED_NEVER);
+}
 
-TEST_TIMEOUT(a_reader_that_copies_has_its_own_stream_for_any, 60) { stay(SLUICE_STAGED_ALWAYS); }
+TEST_TIMEOUT(a_reader_that_copies_has_its_own_stream_for_any, 60)
+{
+    stay(SLUICE_STAGED_ALWAYS);
+}

@@ -58,7 +58,8 @@ TEST(streams_of_the_channels_own_gpu_are_not_for_its_readers_elsewhere)
     struct sluice_frame frame;
 
     pair_commit(&pair, 0, 1);
-    CHECK_SAYS(sluice_reader_acquire(pair.reader, pair.fixture.reading, SLUICE_S, &frame), SLUICE_E_WRONG_DEVICE, "channel 'cam': the ");
+    CHECK_SAYS(sluice_reader_acquire(pair.reader, pair.fixture.reading, SLUICE_S, &frame), SLUICE_E_WRONG_DEVICE,
+               "channel 'cam': the ");
     pair_take(&pair, &frame);
     CHECK_RESULT(sluice_reader_release(pair.reader, &frame, pair.fixture.reading), SLUICE_E_WRONG_DEVICE);
     pair_give_back(&pair, &frame);
@@ -220,7 +221,8 @@ TEST(gpus_that_are_no_peers_are_named_with_the_reason)
     pair_need_fake();
     look_from_elsewhere("cuda:0", NULL, "peers", "cuda:1", "0", "1",
                         "GPU-f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfe01 (Fake GPU 1) cannot reach the memory of "
-                        "GPU-f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfe00 (Fake GPU 0)", NULL);
+                        "GPU-f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfe00 (Fake GPU 0)",
+                        NULL);
 }
 
 TEST(instances_of_a_divided_gpu_are_no_peers)

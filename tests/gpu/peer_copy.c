@@ -189,7 +189,10 @@ static void *fake_string(const char *name)
 }
 
 /* Its machine, to make it slow between two frames. */
-static struct fake_machine *machine(void) { return fake_string("fake_machine"); }
+static struct fake_machine *machine(void)
+{
+    return fake_string("fake_machine");
+}
 
 static void release_work(void)
 {

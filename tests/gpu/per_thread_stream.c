@@ -10,7 +10,7 @@
 #include "gpu/channel.h"
 #include "gpu/frames.h"
 
-#define WORDS 1024
+#define WORDS    1024
 #define DEADLINE ((int64_t)(SLUICE_S * test_slowness()))
 
 static struct sluice_stream wrap(struct sluice_device device)
@@ -178,10 +178,12 @@ TEST(another_threads_stream_does_not_follow_the_one_that_waits)
     channel_commit_behind(&gate, fixture.writer, fixture.writing, 1);
     CHECK_OK(sluice_reader_acquire(reader, other.stream, 20 * SLUICE_S, &in));
     CHECK(in.flags & SLUICE_FRAME_AHEAD);
-    CHECK(pthread_create(&thread, NULL, commit_there, &other) == 0); /* though the gate stays closed beyond the deadline */
+    CHECK(pthread_create(&thread, NULL, commit_there, &other) ==
+          0); /* though the gate stays closed beyond the deadline */
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK_OK(sluice_writer_begin(other.writer, 20 * SLUICE_S, &out));
-    CHECK_SAYS(sluice_writer_commit(other.writer, &out, other.stream), SLUICE_E_LOST, "not whole"); /* this thread's is */
+    CHECK_SAYS(sluice_writer_commit(other.writer, &out, other.stream), SLUICE_E_LOST,
+               "not whole"); /* this thread's is */
     CHECK_OK(sluice_writer_cancel(other.writer, &out, other.stream));
     CHECK_RESULT(sluice_reader_release(reader, &in, other.stream), SLUICE_E_LOST);
     gpu_gate_open(&gate);

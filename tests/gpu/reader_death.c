@@ -160,7 +160,7 @@ TEST_TIMEOUT(a_reader_that_lost_its_connection_keeps_what_it_holds, 60)
     check_kept(pair.writer, test_now() + 3 * SLUICE_S / 2);
     PEER(&pair.reader, "release 100", "released");
     CHECK_SOON(stats_of(pair.writer).readers == 1, 5);
-    channel_commit(pair.writer, pair.stream, 0, 3); /* would be kept unread for it, if it were not the newest */
+    channel_commit(pair.writer, pair.stream, 0, 3);    /* would be kept unread for it, if it were not the newest */
     PEER(&pair.reader, "take 20000", "hung up on it"); /* once */
     PEER(&pair.reader, "take 20000", "took 2");
     PEER(&pair.reader, "release 0", "released");
@@ -208,7 +208,8 @@ static void stop_while_it_acquires(const char *options)
             CHECK_OK(sluice_reader_release(other, &frame, pair.stream));
         }
         CHECK_OK(sluice_stream_synchronize(pair.stream));
-        CHECK_GE(channel_free_slots(pair.writer), 2); /* of four, without the newest one and the one that the reader may hold */
+        CHECK_GE(channel_free_slots(pair.writer),
+                 2); /* of four, without the newest one and the one that the reader may hold */
         child_kill(&pair.reader, SIGKILL);
         CHECK_SOON(channel_free_slots(pair.writer) == 3, 5);
         gpu_gate_end(&gate);
@@ -217,9 +218,15 @@ static void stop_while_it_acquires(const char *options)
     tear_down(&pair);
 }
 
-TEST_TIMEOUT(a_reader_stopped_while_it_acquires_harms_nobody, 120) { stop_while_it_acquires(""); }
+TEST_TIMEOUT(a_reader_stopped_while_it_acquires_harms_nobody, 120)
+{
+    stop_while_it_acquires("");
+}
 
-TEST_TIMEOUT(a_reader_stopped_while_its_stream_waits_harms_nobody, 120) { stop_while_it_acquires("ahead"); }
+TEST_TIMEOUT(a_reader_stopped_while_its_stream_waits_harms_nobody, 120)
+{
+    stop_while_it_acquires("ahead");
+}
 
 /* Entries are short, and the reader in this one only lost its connection: its frames take precedence over a new reader.
  * */

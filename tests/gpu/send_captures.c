@@ -77,7 +77,8 @@ TEST(nothing_gets_into_a_graph)
         struct sluice_frame frame = fixture_acquire(&fixture);
         CU(StreamBeginCapture, fixture.native, CAPTURE_RELAXED);
         CHECK_SAYS(sluice_writer_send(fixture.writer, &array, 1, fixture.stream, &ticket), SLUICE_E_CAPTURING, "graph");
-        CHECK_RESULT(sluice_reader_fetch(fixture.reader, &frame, &array, 1, fixture.stream, &ticket), SLUICE_E_CAPTURING);
+        CHECK_RESULT(sluice_reader_fetch(fixture.reader, &frame, &array, 1, fixture.stream, &ticket),
+                     SLUICE_E_CAPTURING);
         CHECK_EQ(ticket.id, 42);
         CHECK_OK(sluice_writer_send(fixture.writer, &array, 1, SLUICE_ON_CPU, NULL));
         CU(StreamEndCapture, fixture.native, &graph);
@@ -221,7 +222,8 @@ static void overtaken_send(enum kind kind)
     struct fixture fixture = fixture_bytes(4096);
     struct memory memory[2] = { memory_make(kind, 4096), memory_make(PLAIN, 4096) };
     struct sluice_array arrays[2];
-    struct overtaken overtaken = { .gate = gpu_gate_new(), .native = gpu_stream(SL_CU_STREAM_NON_BLOCKING),
+    struct overtaken overtaken = { .gate = gpu_gate_new(),
+                                   .native = gpu_stream(SL_CU_STREAM_NON_BLOCKING),
                                    .ends_after = SLUICE_S / 5 };
     struct sluice_stream stream;
     sluice_writer *writer;
@@ -282,7 +284,8 @@ static void send_behind_a_gate(uint32_t no_graphs)
     struct memory memory = memory_make(OF_GPU, 4096);
     struct sluice_array array = bytes_at(memory.at, 4096);
     struct gpu_gate gate = gpu_gate_new();
-    struct sl_cu_stream *native = gpu_stream(SL_CU_STREAM_NON_BLOCKING); /* which may capture: it is not the library's */
+    struct sl_cu_stream *native =
+        gpu_stream(SL_CU_STREAM_NON_BLOCKING); /* which may capture: it is not the library's */
     struct sluice_stream stream;
     sluice_writer *writer;
     int64_t size = 4096;

@@ -101,8 +101,10 @@ TEST(streams_of_others)
     struct sluice_frame frame = fixture_acquire(&fixture);
     CHECK_OK(sluice_device_open(&host, "host"));
     CHECK_OK(sluice_stream_create(host, NULL, &foreign));
-    CHECK_SAYS(sluice_writer_send(fixture.writer, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE, "channel 'cam': stream");
-    CHECK_SAYS(sluice_reader_fetch(fixture.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE, "channel 'cam': stream");
+    CHECK_SAYS(sluice_writer_send(fixture.writer, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE,
+               "channel 'cam': stream");
+    CHECK_SAYS(sluice_reader_fetch(fixture.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE,
+               "channel 'cam': stream");
     foreign.id = 0;
     CHECK_RESULT(sluice_writer_send(fixture.writer, &array, 1, foreign, NULL), SLUICE_E_INVALID);
     CHECK_RESULT(sluice_reader_fetch(fixture.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_INVALID);
@@ -148,8 +150,10 @@ TEST(memory_of_another_gpu)
 
     CHECK_OK(sluice_device_open(&other, "cuda:1"));
     CHECK_OK(sluice_stream_create(other, NULL, &foreign));
-    CHECK_SAYS(sluice_writer_send(fixture.writer, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE, "channel 'cam': the stream is one of \"cuda:1\"");
-    CHECK_SAYS(sluice_reader_fetch(fixture.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE, "channel 'cam': the stream");
+    CHECK_SAYS(sluice_writer_send(fixture.writer, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE,
+               "channel 'cam': the stream is one of \"cuda:1\"");
+    CHECK_SAYS(sluice_reader_fetch(fixture.reader, &frame, &array, 1, foreign, NULL), SLUICE_E_WRONG_DEVICE,
+               "channel 'cam': the stream");
     CHECK_OK(sluice_device_close(&other));
     CHECK_OK(sluice_reader_release(fixture.reader, &frame, SLUICE_ON_CPU));
     gpu_use(1);
@@ -214,7 +218,7 @@ TEST(a_late_frame_has_no_stream_of_the_programs_asked)
         CHECK_OK(sluice_writer_begin(writer, 0, &frame));
         CHECK_OK(sluice_writer_commit(writer, &frame, stream));
     }
-    CU(StreamDestroy, native); /* ends when its work is done */
+    CU(StreamDestroy, native);                                                        /* ends when its work is done */
     CHECK_RESULT(sluice_writer_begin(writer, SLUICE_S / 10, &frame), SLUICE_NO_SLOT); /* polls 20 times */
     gpu_gate_open(&gate);
     CHECK_OK(sluice_writer_begin(writer, 20 * SLUICE_S, &frame));

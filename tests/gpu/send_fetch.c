@@ -80,7 +80,8 @@ static struct sluice_array laid_out(const struct layout *layout, char *at)
     return array;
 }
 
-static void send_and_fetch(struct fixture *fixture, const struct layout *layout, enum kind kind, struct sluice_stream stream)
+static void send_and_fetch(struct fixture *fixture, const struct layout *layout, enum kind kind,
+                           struct sluice_stream stream)
 {
     static const int64_t shape[] = { ROWS, COLUMNS };
     struct memory memory = memory_make(kind, LAYOUT_SIZE);
@@ -134,7 +135,8 @@ TEST_TIMEOUT(every_layout, 60)
 TEST_TIMEOUT(sends_that_are_alike, 60)
 {
     static const int64_t shape[] = { ROWS, COLUMNS }, fewer[] = { ROWS - 5, COLUMNS };
-    char *bytes = pattern(2 * LAYOUT_SIZE, 1), *expected = calloc(1, ROWS * COLUMNS * 4), *got = calloc(1, ROWS * COLUMNS * 4);
+    char *bytes = pattern(2 * LAYOUT_SIZE, 1), *expected = calloc(1, ROWS * COLUMNS * 4),
+         *got = calloc(1, ROWS * COLUMNS * 4);
     gpu_begin();
     struct fixture fixture = fixture_tensor(F32, 2, shape);
     struct memory memory = memory_make(OF_GPU, 2 * LAYOUT_SIZE);
@@ -144,7 +146,8 @@ TEST_TIMEOUT(sends_that_are_alike, 60)
         const struct layout *layout = &layouts[i / 12];
         size_t place = i % 3 * LAYOUT_SIZE / 2;
         const int64_t *shape_now = i % 12 == 5 ? fewer : shape;
-        struct sluice_array array = laid_out(layout, memory.at + place), here = laid_out(layout, bytes + place), tight, slot;
+        struct sluice_array array = laid_out(layout, memory.at + place), here = laid_out(layout, bytes + place), tight,
+                            slot;
         NOTE("%s, %zu", layout->name, i % 12);
         array.shape[0] = here.shape[0] = shape_now[0];
         CHECK_OK(sluice_array_wrap(&tight, "data", expected, F32, 2, shape_now, NULL));
@@ -370,7 +373,8 @@ TEST(memory_that_is_mapped)
     CHECK_OK(sluice_reader_release(fixture.reader, &frame, SLUICE_ON_CPU));
     unmap_piece(second);
     if (two)
-        CHECK_SAYS(sluice_writer_send(fixture.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID, "its memory ends after");
+        CHECK_SAYS(sluice_writer_send(fixture.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID,
+                   "its memory ends after");
     unmap_piece(first);
     CHECK_SAYS(sluice_writer_send(fixture.writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_INVALID,
                two ? "there is no memory at" : "freed since");

@@ -185,8 +185,7 @@ TEST(a_stream_waits_for_an_event_as_it_was)
     struct sluice_event event;
 
     CHECK_OK(sluice_event_create(fixture.device, 0, &event));
-    CHECK_SAYS(sluice_stream_wait_event(fixture.second, event), SLUICE_E_NOT_RECORDED,
-               "never recorded");
+    CHECK_SAYS(sluice_stream_wait_event(fixture.second, event), SLUICE_E_NOT_RECORDED, "never recorded");
     CHECK_OK(sluice_event_record(event, fixture.first));
     CHECK_OK(sluice_stream_wait_event(fixture.second, event));
     gpu_gate_close(&gate, first);
@@ -241,8 +240,7 @@ TEST(streams_of_others)
     int released = 0;
 
     for (int i = 0; i < 5; i++) {
-        CHECK_OK(
-            sluice_stream_wrap(fixture.device, natives[i], count_release, &released, &wrapped[i]));
+        CHECK_OK(sluice_stream_wrap(fixture.device, natives[i], count_release, &released, &wrapped[i]));
         CHECK_EQ(info_of(wrapped[i]).kind, SLUICE_STREAM_BORROWED);
         CHECK_EQ(info_of(wrapped[i]).blocking, i != 1);
         CHECK((uintptr_t)gpu_native(wrapped[i]) == natives[i]);
@@ -275,9 +273,8 @@ TEST(streams_of_another_context_are_refused)
 
     CU(CtxCreate, &other, 0, 0); /* current from now on */
     struct sl_cu_stream *foreign = gpu_stream(SL_CU_STREAM_NON_BLOCKING);
-    CHECK_SAYS(
-        sluice_stream_wrap(fixture.device, (uintptr_t)foreign, count_release, &released, &wrapped),
-        SLUICE_E_WRONG_DEVICE, "primary");
+    CHECK_SAYS(sluice_stream_wrap(fixture.device, (uintptr_t)foreign, count_release, &released, &wrapped),
+               SLUICE_E_WRONG_DEVICE, "primary");
     CHECK_EQ(wrapped.id, 42);
     CHECK_EQ(released, 0);
     CU(StreamDestroy, foreign);

@@ -27,8 +27,7 @@ static struct words attach(uint64_t size)
     CHECK_OK(sl_os_map(words.fd, size, true, &address));
     words.word = address;
     CHECK_OK(sl_sync_cuda.attach("cuda:0", address, size, true, &words.pages));
-    CHECK_OK(
-        sl_os_memory_seal(words.fd, true)); /* after it: registering pins writable pages */
+    CHECK_OK(sl_os_memory_seal(words.fd, true)); /* after it: registering pins writable pages */
     return words;
 }
 
@@ -125,12 +124,10 @@ TEST(wrong_streams_and_wrong_words)
     CHECK_EQ(value_of(words.word), 0);
 
     struct sl_sync_pages *pages = NULL;
-    CHECK_RESULT(sl_sync_cuda.attach("cuda:0", (char *)words.word + 8, 4096, true, &pages),
-                 SLUICE_E_INVALID);
-    CHECK_SAYS(sl_sync_cuda.attach("cuda:0", (void *)words.word, 4096, true, &pages),
-               SLUICE_E_DRIVER, "ALREADY_REGISTERED");
-    CHECK_RESULT(sl_sync_cuda.attach("cuda:99", (void *)words.word, 4096, true, &pages),
-                 SLUICE_E_UNSUPPORTED);
+    CHECK_RESULT(sl_sync_cuda.attach("cuda:0", (char *)words.word + 8, 4096, true, &pages), SLUICE_E_INVALID);
+    CHECK_SAYS(sl_sync_cuda.attach("cuda:0", (void *)words.word, 4096, true, &pages), SLUICE_E_DRIVER,
+               "ALREADY_REGISTERED");
+    CHECK_RESULT(sl_sync_cuda.attach("cuda:99", (void *)words.word, 4096, true, &pages), SLUICE_E_UNSUPPORTED);
     CHECK(!pages);
     detach(&words);
     CHECK_OK(sluice_device_close(&device));
@@ -150,8 +147,7 @@ TEST(pages_that_may_only_be_read)
     CHECK_OK(sl_os_memory_create("words", 4096, &fd));
     CHECK_OK(sl_os_memory_seal(fd, true));
     CHECK_OK(sl_os_map(fd, 4096, false, &address));
-    CHECK(sl_sync_cuda.attach("cuda:0", address, 4096, true, &pages) <
-          0); /* they cannot be written */
+    CHECK(sl_sync_cuda.attach("cuda:0", address, 4096, true, &pages) < 0); /* they cannot be written */
     CHECK_OK(sl_sync_cuda.attach("cuda:0", address, 4096, false, &pages));
     CHECK_EQ(gpu_differ(stream, (uintptr_t)address, 1024, 0), 0);
     sl_sync_cuda.detach(pages);

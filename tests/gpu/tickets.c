@@ -264,7 +264,8 @@ TEST(more_copies_than_there_are_tickets)
     for (int i = 0; i < MOST; i++)
         CHECK_OK(sluice_reader_fetch(fixture.reader, &frame, &target, 1, fixture.stream, &tickets[i]));
     CHECK_OK(sluice_ticket_query(old)); /* whatever has its number now */
-    CHECK_SAYS(sluice_reader_fetch(fixture.reader, &frame, &target, 1, fixture.stream, &more), SLUICE_E_BUSY, "wait for one");
+    CHECK_SAYS(sluice_reader_fetch(fixture.reader, &frame, &target, 1, fixture.stream, &more), SLUICE_E_BUSY,
+               "wait for one");
     CHECK_EQ(more.id, 42);
     gpu_gate_open(&gate);
     for (int i = 0; i < MOST; i++)
@@ -319,7 +320,8 @@ TEST(a_frame_taken_ahead)
     params.open_timeout_ns = params.ahead_ns = 20 * SLUICE_S;
     CHECK_OK(sluice_reader_open(&reader, &params));
     gpu_settle();
-    CHECK_OK(sluice_writer_send(fixture.writer, &array, 1, fixture.stream, NULL)); /* from now on the writer knows of it */
+    CHECK_OK(
+        sluice_writer_send(fixture.writer, &array, 1, fixture.stream, NULL)); /* from now on the writer knows of it */
     CHECK_OK(sluice_reader_acquire(reader, reading, 20 * SLUICE_S, &frame));
     CHECK_OK(sluice_reader_release(reader, &frame, reading));
     CHECK_OK(sluice_stream_synchronize(reading));

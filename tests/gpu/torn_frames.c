@@ -81,7 +81,8 @@ struct tally {
     unsigned long frames, ahead, missed;
 };
 
-static void look_at_frames(sluice_reader *reader, struct sluice_stream stream, double time, uint64_t bad, struct tally *tally)
+static void look_at_frames(sluice_reader *reader, struct sluice_stream stream, double time, uint64_t bad,
+                           struct tally *tally)
 {
     int64_t end = test_now() + (int64_t)(time * 1e9);
     struct sl_cu_stream *native = gpu_native(stream);
@@ -142,7 +143,7 @@ static unsigned long write_until_they_end(sluice_writer *writer, struct sluice_s
 
     while (!child_ended(&readers[0]) || !child_ended(&readers[1])) {
         int r = sluice_writer_begin(writer, SLUICE_DEFAULT, &frame); /* does not wait: slow readers lose frames */
-        if (r == SLUICE_NO_SLOT) { /* all are being worked on, or held */
+        if (r == SLUICE_NO_SLOT) {                                   /* all are being worked on, or held */
             (void)sluice_writer_wait(writer, SLUICE_MS);
             continue;
         }
@@ -163,8 +164,8 @@ static unsigned long send_until_they_end(sluice_writer *writer, struct sluice_st
     struct sluice_array array;
     unsigned long written = 0;
 
-    CHECK_OK(sluice_array_wrap(&array, "data", (void *)(uintptr_t)source, (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1, &words,
-                               NULL));
+    CHECK_OK(sluice_array_wrap(&array, "data", (void *)(uintptr_t)source, (struct sluice_dtype){ SLUICE_UINT, 32, 1 },
+                               1, &words, NULL));
     while (!child_ended(&readers[0]) || !child_ended(&readers[1])) {
         int r = sluice_writer_wait(writer, SLUICE_MS);
         if (r == SLUICE_NO_SLOT)
@@ -192,10 +193,12 @@ static void check_reader(struct child *child, const char *mode, double time, uns
 
     CHECK(said);
     CHECK_EQ(sscanf(said, "%lu frames, %lu ahead, %lu missed, %u words torn", &tally.frames, &tally.ahead,
-                    &tally.missed, &torn), 4);
+                    &tally.missed, &torn),
+             4);
     CHECK_EQ(child_wait(child, 20), 0);
     fprintf(facts,
-            "{\"fact\": \"torn\", \"reader\": \"%s\", \"seconds\": %.1f, \"written\": %lu, \"frames\": %lu, \"ahead\": %lu, "
+            "{\"fact\": \"torn\", \"reader\": \"%s\", \"seconds\": %.1f, \"written\": %lu, \"frames\": %lu, \"ahead\": "
+            "%lu, "
             "\"missed\": %lu, \"torn_words\": %u}\n",
             mode, time, written, tally.frames, tally.ahead, tally.missed, torn);
     CHECK(fclose(facts) == 0);

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "native/reader/reader.h"
 #include "gpu/channel.h"
+#include "native/reader/reader.h"
 
 #define SHARE 3 /* frames that a reader loses: as many as may wait at once */
 
@@ -23,8 +23,7 @@ static void lose_all(struct channel_fixture *fixture, struct idle *idle)
     idle->lost = true;
     for (int i = 0; i < SHARE && idle->lost; i++) {
         CHECK_OK(sluice_stream_create(fixture->device, NULL, &idle->streams[i]));
-        int r =
-            sluice_reader_acquire(idle->reader, idle->streams[i], 20 * SLUICE_S, &idle->frames[i]);
+        int r = sluice_reader_acquire(idle->reader, idle->streams[i], 20 * SLUICE_S, &idle->frames[i]);
         CHECK(r == 0 || (r == SLUICE_E_LOST && i > 0));
         if (r == 0)
             CHECK(idle->frames[i].flags & SLUICE_FRAME_AHEAD);
@@ -68,8 +67,7 @@ static void check_reports(struct idle *idle, uint32_t count)
     struct sluice_frame frame;
 
     CHECK_EQ(unreported_count(idle->reader), count);
-    CHECK_SAYS(sluice_reader_acquire(idle->reader, idle->streams[0], 0, &frame), SLUICE_E_LOST,
-               "did not finish ");
+    CHECK_SAYS(sluice_reader_acquire(idle->reader, idle->streams[0], 0, &frame), SLUICE_E_LOST, "did not finish ");
     CHECK_EQ(lost_count_in(strstr(sluice_last_error(), "finish ") + strlen("finish ")), count);
     CHECK_EQ(unreported_count(idle->reader), 0);
     CHECK(sluice_reader_acquire(idle->reader, idle->streams[0], 0, &frame) != SLUICE_E_LOST);
@@ -117,13 +115,11 @@ TEST_TIMEOUT(all_of_many_lost_frames_are_reported, 60)
     for (int i = 0; i < READERS; i++)
         for (int j = 0; j < SHARE && idle[i].lost; j++) {
             CHECK_OK(sluice_writer_begin(second, 20 * SLUICE_S, &frame));
-            CHECK_SAYS(sluice_writer_commit(second, &frame, idle[i].streams[j]), SLUICE_E_LOST,
-                       "not whole");
+            CHECK_SAYS(sluice_writer_commit(second, &frame, idle[i].streams[j]), SLUICE_E_LOST, "not whole");
             CHECK_OK(sluice_writer_cancel(second, &frame, idle[i].streams[j]));
         }
     for (int i = 0; i < READERS; i++)
-        if (idle[i]
-                .lost) { /* by release, which still knows the frame, for that one alone */
+        if (idle[i].lost) { /* by release, which still knows the frame, for that one alone */
             int r = sluice_reader_release(idle[i].reader, &idle[i].frames[0], idle[i].streams[0]);
             CHECK(r == 0 || r == SLUICE_E_LOST);
             check_reports(&idle[i], r == 0 ? SHARE : SHARE - 1);

@@ -63,7 +63,9 @@ TEST_TIMEOUT(a_killed_writers_ready_frames_stay_and_those_in_flight_are_lost, 60
     channel_check(&first, all.stream, 1);
     CHECK_OK(sluice_reader_release(all.reader, &first, all.stream));
     int r;
-    CHECK_SOON((r = sluice_reader_acquire(all.reader, all.stream, 0, &frame)) == SLUICE_NO_WRITER && channel_lost(all.reader), 5);
+    CHECK_SOON((r = sluice_reader_acquire(all.reader, all.stream, 0, &frame)) == SLUICE_NO_WRITER &&
+                   channel_lost(all.reader),
+               5);
     peer_fact("SIGKILL of a writer until a reader counts its frames as lost", test_now() - began);
     CHECK_EQ(channel_lost(all.reader), 1);
     channel_check(&second, all.stream, 2);

@@ -28,24 +28,72 @@ TEST(pass_checks)
     CHECK_SOON(++tries > 3, 1);
 }
 
-TEST(fail_check) { CHECK(0); }
-TEST(fail_eq) { CHECK_EQ(3, 4); }
-TEST(fail_ne) { CHECK_NE(3, 3); }
-TEST(fail_le) { CHECK_LE(3, 2); }
-TEST(fail_ge) { CHECK_GE(2, 3); }
-TEST(fail_near) { CHECK_NEAR(1.0, 1.2, 0.1); }
-TEST(fail_str) { CHECK_STR("a", "b"); }
-TEST(fail_has) { CHECK_HAS("abc", "d"); }
-TEST(fail_mem) { CHECK_MEM("ab", "aa", 2); }
-TEST(fail_ok) { CHECK_OK(-3); }
-TEST(fail_result) { CHECK_RESULT(-3, -4); }
-TEST(fail_says) { CHECK_SAYS(-4, -4, "a word that is not there"); }
-TEST(fail_soon) { CHECK_SOON(0, 0.05); }
+TEST(fail_check)
+{
+    CHECK(0);
+}
+TEST(fail_eq)
+{
+    CHECK_EQ(3, 4);
+}
+TEST(fail_ne)
+{
+    CHECK_NE(3, 3);
+}
+TEST(fail_le)
+{
+    CHECK_LE(3, 2);
+}
+TEST(fail_ge)
+{
+    CHECK_GE(2, 3);
+}
+TEST(fail_near)
+{
+    CHECK_NEAR(1.0, 1.2, 0.1);
+}
+TEST(fail_str)
+{
+    CHECK_STR("a", "b");
+}
+TEST(fail_has)
+{
+    CHECK_HAS("abc", "d");
+}
+TEST(fail_mem)
+{
+    CHECK_MEM("ab", "aa", 2);
+}
+TEST(fail_ok)
+{
+    CHECK_OK(-3);
+}
+TEST(fail_result)
+{
+    CHECK_RESULT(-3, -4);
+}
+TEST(fail_says)
+{
+    CHECK_SAYS(-4, -4, "a word that is not there");
+}
+TEST(fail_soon)
+{
+    CHECK_SOON(0, 0.05);
+}
 
-TEST(skip_with_reason) { SKIP("no %s here", "GPU"); }
+TEST(skip_with_reason)
+{
+    SKIP("no %s here", "GPU");
+}
 
-TEST(fail_leaves_descriptor) { CHECK(dup(0) > 0); }
-TEST(fail_closes_descriptor) { close(0); }
+TEST(fail_leaves_descriptor)
+{
+    CHECK(dup(0) > 0);
+}
+TEST(fail_closes_descriptor)
+{
+    close(0);
+}
 TEST(pass_keeps_descriptor)
 {
     CHECK(dup(0) > 0);
@@ -80,17 +128,32 @@ TEST(fail_keeps_output_after_its_beginning)
     CHECK(dup(0) > 0);
 }
 
-TEST(fail_crashes) { raise(SIGSEGV); }
-TEST(fail_exits_early) { exit(0); }
-TEST(fail_exits_as_if_skipped) { _exit(77); }
-TEST_TIMEOUT(fail_hangs, 1) { pausing(NULL); }
+TEST(fail_crashes)
+{
+    raise(SIGSEGV);
+}
+TEST(fail_exits_early)
+{
+    exit(0);
+}
+TEST(fail_exits_as_if_skipped)
+{
+    _exit(77);
+}
+TEST_TIMEOUT(fail_hangs, 1)
+{
+    pausing(NULL);
+}
 TEST_TIMEOUT(fail_hangs_without_output, 1)
 {
     close(1);
     close(2);
     pausing(NULL);
 }
-TEST(fail_sanitizer_in_a_role) { fprintf(stderr, "==1==ERROR: AddressSanitizer: heap-use-after-free\n"); }
+TEST(fail_sanitizer_in_a_role)
+{
+    fprintf(stderr, "==1==ERROR: AddressSanitizer: heap-use-after-free\n");
+}
 
 /* ---- roles ---- */
 

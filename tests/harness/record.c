@@ -24,8 +24,8 @@ FILE *test_record(const char *variable)
     if (!file)
         FAIL("the record %s cannot be written", path);
     uname(&system);
-    fprintf(file, "{\"machine\":\"%s %s %s, %ld processors\",\n", system.sysname, system.release,
-            system.machine, sysconf(_SC_NPROCESSORS_ONLN));
+    fprintf(file, "{\"machine\":\"%s %s %s, %ld processors\",\n", system.sysname, system.release, system.machine,
+            sysconf(_SC_NPROCESSORS_ONLN));
     fprintf(file, "\"commit\":\"%s\",\n\"command\":\"%s\",\n", from_environment("SLUICE_COMMIT"),
             from_environment("SLUICE_COMMAND"));
     return file;

@@ -101,9 +101,9 @@ struct resources resources_now(void)
         pthread_join(thread, NULL);
     asked = true;
     struct resources now = { .fds = process_fds(getpid()),
-                              .mappings = process_mappings(getpid(), "memfd:sluice"),
-                              .threads = process_threads(getpid()),
-                              .bytes = mallinfo2().uordblks };
+                             .mappings = process_mappings(getpid(), "memfd:sluice"),
+                             .threads = process_threads(getpid()),
+                             .bytes = mallinfo2().uordblks };
     if (now.fds < 0 || now.mappings < 0 || now.threads < 0)
         FAIL("/proc/self cannot be read");
     return now;
@@ -142,8 +142,8 @@ void resources_check(const struct resources *before, const char *when)
         return;
     show_fds();
     count_mappings(getpid(), "memfd:sluice", stderr);
-    FAIL("%s: %d descriptors (%d before), %d mappings (%d), %d threads (%d)", when, now.fds,
-         before->fds, now.mappings, before->mappings, now.threads, before->threads);
+    FAIL("%s: %d descriptors (%d before), %d mappings (%d), %d threads (%d)", when, now.fds, before->fds, now.mappings,
+         before->mappings, now.threads, before->threads);
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -170,7 +170,10 @@ void folder_check(bool ended)
 
 static time_t start;
 
-__attribute__((constructor)) static void note_start(void) { start = time(NULL); }
+__attribute__((constructor)) static void note_start(void)
+{
+    start = time(NULL);
+}
 
 static bool is_new(DIR *dir, const char *name)
 {

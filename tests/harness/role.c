@@ -15,11 +15,14 @@
 
 #include "harness/harness.h"
 
-#define MAX_CHILDREN 256
+#define MAX_CHILDREN  256
 #define MAX_ARGUMENTS 32
 
 /* The running children, ended with the test. Not thread-safe. */
-static struct running { pid_t pid; int in, out; } running[MAX_CHILDREN];
+static struct running {
+    pid_t pid;
+    int in, out;
+} running[MAX_CHILDREN];
 
 static struct running *find_running(pid_t pid)
 {

@@ -18,7 +18,7 @@
 #include "harness/harness.h"
 
 #define MAX_OUTPUT (256 * 1024)
-#define REPORT_FD 3
+#define REPORT_FD  3
 
 struct run {
     const struct test_entry *entry; /* NULL: no test runs here */

@@ -49,9 +49,8 @@
 
 /* ---- checks, for the test and for its roles ---- */
 
-#define CHECK(condition) \
-    ((condition) ? (void)0 : test_fail(__FILE__, __LINE__, "%s is false", #condition))
-#define FAIL(...) test_fail(__FILE__, __LINE__, __VA_ARGS__)
+#define CHECK(condition) ((condition) ? (void)0 : test_fail(__FILE__, __LINE__, "%s is false", #condition))
+#define FAIL(...)        test_fail(__FILE__, __LINE__, __VA_ARGS__)
 
 /* For integers and pointers of any two types. */
 #define CHECK_EQ(a, b) TEST_COMPARE(a, b, '=')
@@ -61,15 +60,14 @@
 #define CHECK_NEAR(a, b, tolerance) \
     test_check_near(__FILE__, __LINE__, #a, (double)(a), #b, (double)(b), (double)(tolerance))
 
-#define CHECK_STR(a, b) test_check_str(__FILE__, __LINE__, #a, (a), #b, (b))
+#define CHECK_STR(a, b)       test_check_str(__FILE__, __LINE__, #a, (a), #b, (b))
 #define CHECK_HAS(text, part) test_check_has(__FILE__, __LINE__, #text, (text), (part))
 #define CHECK_MEM(a, b, size) test_check_mem(__FILE__, __LINE__, #a, (a), #b, (b), (size))
 
 /* For results of Sluice. CHECK_SAYS also looks for a word in the error message. */
-#define CHECK_OK(call) CHECK_RESULT(call, 0)
-#define CHECK_RESULT(call, expected) test_check_result(__FILE__, __LINE__, #call, (call), (expected), NULL)
-#define CHECK_SAYS(call, expected, word) \
-    test_check_result(__FILE__, __LINE__, #call, (call), (expected), (word))
+#define CHECK_OK(call)                   CHECK_RESULT(call, 0)
+#define CHECK_RESULT(call, expected)     test_check_result(__FILE__, __LINE__, #call, (call), (expected), NULL)
+#define CHECK_SAYS(call, expected, word) test_check_result(__FILE__, __LINE__, #call, (call), (expected), (word))
 
 /* ---- where ---- */
 
@@ -103,11 +101,11 @@ double test_patience(void);
 /* Waits until `condition` holds; checks it every millisecond. */
 #define CHECK_SOON(condition, seconds) \
     do { \
-        int64_t test_until = test_now() + (int64_t)((seconds) * test_patience() * 1e9); \
+        int64_t test_until = test_now() + (int64_t)((seconds)*test_patience() * 1e9); \
         while (!(condition)) { \
             if (test_now() > test_until) \
                 test_fail(__FILE__, __LINE__, "%s is still false after %g s", #condition, \
-                          (double)(seconds) * test_patience()); \
+                          (double)(seconds)*test_patience()); \
             test_nap(1000000); \
         } \
     } while (0)
@@ -195,30 +193,25 @@ struct role_entry {
     struct role_entry *next;
 };
 
-#define TEST_COMPARE(a, b, how) \
-    test_check_int(__FILE__, __LINE__, #a, TEST_INTEGER(a), #b, TEST_INTEGER(b), (how))
+#define TEST_COMPARE(a, b, how) test_check_int(__FILE__, __LINE__, #a, TEST_INTEGER(a), #b, TEST_INTEGER(b), (how))
 /* Fractions would be truncated silently, so they do not compile; use CHECK_NEAR. */
-#define TEST_INTEGER(x) \
-    _Generic((x), float: (void)0, double: (void)0, long double: (void)0, default: (intmax_t)(x))
+#define TEST_INTEGER(x) _Generic((x), float : (void)0, double : (void)0, long double : (void)0, default : (intmax_t)(x))
 
 void test_register(struct test_entry *entry);
 void role_register(struct role_entry *entry);
 void test_keeps_fds(void);
 void test_begins_here(void);
 _Noreturn void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
-_Noreturn void test_fail(const char *file, int line, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-void test_check_int(const char *file, int line, const char *a_text, intmax_t a, const char *b_text,
-                    intmax_t b, char how);
+_Noreturn void test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void test_check_int(const char *file, int line, const char *a_text, intmax_t a, const char *b_text, intmax_t b,
+                    char how);
 void test_check_near(const char *file, int line, const char *a_text, double a, const char *b_text, double b,
                      double tolerance);
-void test_check_str(const char *file, int line, const char *a_text, const char *a, const char *b_text,
-                    const char *b);
+void test_check_str(const char *file, int line, const char *a_text, const char *a, const char *b_text, const char *b);
 void test_check_has(const char *file, int line, const char *what, const char *text, const char *part);
-void test_check_mem(const char *file, int line, const char *a_text, const void *a, const char *b_text,
-                    const void *b, size_t size);
-void test_check_result(const char *file, int line, const char *call, int result, int expected,
-                       const char *word);
+void test_check_mem(const char *file, int line, const char *a_text, const void *a, const char *b_text, const void *b,
+                    size_t size);
+void test_check_result(const char *file, int line, const char *call, int result, int expected, const char *word);
 struct child role_start_at(const char *file, const char *role, ...) __attribute__((sentinel));
 void child_expect_at(const char *file, int line, struct child *child, const char *text, double seconds);
 const char *child_line_at(const char *file, int line, struct child *child, double seconds);

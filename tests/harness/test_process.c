@@ -209,7 +209,7 @@ void harness_test_process(const struct test_entry *entry, int report_to)
     report_fd = report_to;
     if (report_fd >= 0)
         fcntl(report_fd, F_SETFD, FD_CLOEXEC); /* roles must not inherit it */
-    if (!getenv(HARNESS_FOLDER)) { /* --no-fork */
+    if (!getenv(HARNESS_FOLDER)) {             /* --no-fork */
         if (!harness_folder_make(own_folder, sizeof own_folder))
             FAIL("no temporary folder can be made");
         setenv(HARNESS_FOLDER, own_folder, 1);

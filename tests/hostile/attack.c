@@ -8,11 +8,12 @@
 
 #include "harness/resources.h"
 
-#define NAP (100 * SLUICE_MS)       /* how long the honest side runs before, during and after the attack */
-#define MOST_FDS (64 * 3 + 32 * 2 + 4) /* of a writer, beyond its own: reader entries, pending peers, and those that come and go */
-#define MOST_MEMORY 4096            /* KiB that a writer may grow by */
-#define WORST (5 * SLUICE_S)        /* begin and commit, on a busy machine */
-#define PATIENCE 20                 /* s, for what must arrive: only a hang takes longer */
+#define NAP (100 * SLUICE_MS) /* how long the honest side runs before, during and after the attack */
+#define MOST_FDS \
+    (64 * 3 + 32 * 2 + 4) /* of a writer, beyond its own: reader entries, pending peers, and those that come and go */
+#define MOST_MEMORY 4096  /* KiB that a writer may grow by */
+#define WORST       (5 * SLUICE_S) /* begin and commit, on a busy machine */
+#define PATIENCE    20             /* s, for what must arrive: only a hang takes longer */
 
 /* ---- attacks ---- */
 
@@ -62,7 +63,10 @@ struct child attack_start(const char *label, int seconds)
 
 /* ---- the honest side of a hostile reader ---- */
 
-static int64_t patience(void) { return (int64_t)(PATIENCE * SLUICE_S * test_slowness()); }
+static int64_t patience(void)
+{
+    return (int64_t)(PATIENCE * SLUICE_S * test_slowness());
+}
 
 struct sluice_channel_info honest_info(const char *name)
 {
@@ -90,8 +94,8 @@ struct honest honest_begin(const struct bounds *bounds)
     struct honest honest;
 
     test_dir();
-    honest.writer = kit_start("writer", "name=cam", o[0] ? o[0] : "bytes=65536", o[0] ? o[1] : NULL, o[0] ? o[2] : NULL,
-                              NULL);
+    honest.writer =
+        kit_start("writer", "name=cam", o[0] ? o[0] : "bytes=65536", o[0] ? o[1] : NULL, o[0] ? o[2] : NULL, NULL);
     child_expect(&honest.writer, "open", 10);
     honest.newest = kit_start("reader", NULL);
     honest.recorder = kit_start("reader", "mode=1", NULL);

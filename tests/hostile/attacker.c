@@ -224,9 +224,9 @@ int attacker_fd(int kind)
     case 7: return epoll_create1(EPOLL_CLOEXEC);
     case 8: return eventfd(1, EFD_CLOEXEC);
     case 9: return (int)syscall(SYS_pidfd_open, getpid(), 0);
-    case 10: return memory_of(0, 69632, 0);                     /* may shrink */
-    case 11: return memory_of(0, 4096, SIZE_SEALS);             /* too small */
-    case 12: return memory_of(0, 1 << 20, SIZE_SEALS);          /* has no pages */
+    case 10: return memory_of(0, 69632, 0);                      /* may shrink */
+    case 11: return memory_of(0, 4096, SIZE_SEALS);              /* too small */
+    case 12: return memory_of(0, 1 << 20, SIZE_SEALS);           /* has no pages */
     default: return memory_of(MFD_HUGETLB, 2 << 20, SIZE_SEALS); /* its pages can be taken away */
     }
 }

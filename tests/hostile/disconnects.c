@@ -51,9 +51,18 @@ static void shut_down(int how)
     }
 }
 
-HOSTILE_READER(sends_no_more_at_each_step, .leaves = true) { shut_down(SHUT_WR); }
-HOSTILE_READER(takes_no_more_at_each_step, .refused = 0) { shut_down(SHUT_RD); }
-HOSTILE_READER(shuts_both_halves_at_each_step, .leaves = true) { shut_down(SHUT_RDWR); }
+HOSTILE_READER(sends_no_more_at_each_step, .leaves = true)
+{
+    shut_down(SHUT_WR);
+}
+HOSTILE_READER(takes_no_more_at_each_step, .refused = 0)
+{
+    shut_down(SHUT_RD);
+}
+HOSTILE_READER(shuts_both_halves_at_each_step, .leaves = true)
+{
+    shut_down(SHUT_RDWR);
+}
 
 /* It reads nothing from before its hello on: messages to it cannot arrive, and it does not hang up. */
 HOSTILE_READER(is_deaf_from_the_start, .leaves = true)
@@ -75,13 +84,34 @@ static void stop_at(enum attacker_step step)
     raise(SIGSTOP);
 }
 
-HOSTILE_READER(stops_after_connecting, .refused = 0) { stop_at(CONNECTED); }
-HOSTILE_READER(stops_after_its_hello, .refused = 0) { stop_at(GREETED); }
-HOSTILE_READER(stops_after_the_welcome, .refused = 0) { stop_at(WELCOMED); }
-HOSTILE_READER(stops_before_it_acknowledges, .refused = 0) { stop_at(GIVEN); }
-HOSTILE_READER(stops_when_it_has_arrived, .refused = 0) { stop_at(ARRIVED); }
-HOSTILE_READER(stops_asleep, .refused = 0) { stop_at(SLEEPING); }
-HOSTILE_READER(stops_with_a_lease, .refused = 0) { stop_at(HOLDING); }
+HOSTILE_READER(stops_after_connecting, .refused = 0)
+{
+    stop_at(CONNECTED);
+}
+HOSTILE_READER(stops_after_its_hello, .refused = 0)
+{
+    stop_at(GREETED);
+}
+HOSTILE_READER(stops_after_the_welcome, .refused = 0)
+{
+    stop_at(WELCOMED);
+}
+HOSTILE_READER(stops_before_it_acknowledges, .refused = 0)
+{
+    stop_at(GIVEN);
+}
+HOSTILE_READER(stops_when_it_has_arrived, .refused = 0)
+{
+    stop_at(ARRIVED);
+}
+HOSTILE_READER(stops_asleep, .refused = 0)
+{
+    stop_at(SLEEPING);
+}
+HOSTILE_READER(stops_with_a_lease, .refused = 0)
+{
+    stop_at(HOLDING);
+}
 
 /* ---- a goodbye that is read when its sender is dead ---- */
 

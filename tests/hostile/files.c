@@ -17,7 +17,9 @@
 
 /* ---- control characters ---- */
 
-#define ESCAPES "\x1b]0;gone\x07\x1b[2J\n\r\t\x7f\xc2\x9b" "x" /* C1 as UTF-8, too */
+#define ESCAPES \
+    "\x1b]0;gone\x07\x1b[2J\n\r\t\x7f\xc2\x9b" \
+    "x" /* C1 as UTF-8, too */
 
 static void check_plain(const char *text)
 {
@@ -82,7 +84,8 @@ TEST(control_characters_in_a_writers_sentence_go_nowhere)
 
 TEST(a_folder_full_of_strange_names)
 {
-    static const char *const names[] = { "\x1b[2J", "a b", "x\ny", ".hidden", "x.lock", "x.tmp", "\xff\xfe", "-", "~", "*" };
+    static const char *const names[] = { "\x1b[2J", "a b",      "x\ny", ".hidden", "x.lock",
+                                         "x.tmp",   "\xff\xfe", "-",    "~",       "*" };
     struct sluice_registry_entry entries[4];
     size_t count;
     char path[600];
@@ -208,7 +211,10 @@ static void check_folder_stays(const char *given)
     role_stop(&next);
 }
 
-TEST(a_readers_folder_is_that_of_its_opening) { check_folder_stays(test_dir()); }
+TEST(a_readers_folder_is_that_of_its_opening)
+{
+    check_folder_stays(test_dir());
+}
 
 TEST(a_readers_relative_folder_is_that_of_its_opening)
 {

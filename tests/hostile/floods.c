@@ -80,7 +80,10 @@ static void come_and_go(void)
     close(fd);
 }
 
-HOSTILE_READER(a_crowd_comes_and_goes, .refused = 0) { crowd(4, come_and_go); }
+HOSTILE_READER(a_crowd_comes_and_goes, .refused = 0)
+{
+    crowd(4, come_and_go);
+}
 
 static int observe(void)
 {

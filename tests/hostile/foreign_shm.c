@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hostile/attack.h"
 #include "cuda_link/wire/barrier.h"
 #include "cuda_link/wire/segment.h"
+#include "hostile/attack.h"
 
 #define STRANGER 65532
 

@@ -52,7 +52,8 @@ HOSTILE_READER(a_hello_with_huge_numbers, .refused = 10)
             memcpy((char *)&hello + at, &numbers[i], 4);
             (void)attacker_go(&attacker, CONNECTED, NULL);
             (void)!send(attacker.fd, &hello, sizeof hello.hello, MSG_NOSIGNAL);
-            (void)raw_receive(attacker.fd, &answer, NULL, NULL); /* whatever it is: a peer that leaves before is not handled */
+            (void)raw_receive(attacker.fd, &answer, NULL,
+                              NULL); /* whatever it is: a peer that leaves before is not handled */
             attacker_close(&attacker);
         }
     }
@@ -74,9 +75,16 @@ HOSTILE_READER(messages_of_random_bytes, .refused = 500)
 static union sl_message message_of(uint32_t type, int fill)
 {
     static const uint32_t sizes[] = {
-        0, sizeof(struct sl_msg_hello), sizeof(struct sl_msg_welcome), sizeof(struct sl_msg_refuse),
-        sizeof(struct sl_msg_memory), sizeof(struct sl_msg_ack), sizeof(struct sl_msg_bye), sizeof(struct sl_msg_query),
-        sizeof(struct sl_msg_channel), sizeof(struct sl_msg_reader),
+        0,
+        sizeof(struct sl_msg_hello),
+        sizeof(struct sl_msg_welcome),
+        sizeof(struct sl_msg_refuse),
+        sizeof(struct sl_msg_memory),
+        sizeof(struct sl_msg_ack),
+        sizeof(struct sl_msg_bye),
+        sizeof(struct sl_msg_query),
+        sizeof(struct sl_msg_channel),
+        sizeof(struct sl_msg_reader),
     };
     union sl_message message;
     memset(&message, fill, sizeof message);

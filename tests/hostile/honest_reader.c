@@ -11,10 +11,11 @@
 #include "hostile/attack.h"
 
 #define NAP (150 * SLUICE_MS)
-#define MOST_FDS 820      /* of a reader: 256 memories that it has not mapped; as many of the session that came while it stood
-                             still, and of the one that it was giving back; and what passes by */
-#define MOST_MEMORY 16384 /* KiB */
-#define WORST (10 * SLUICE_S) /* an open may wait 1 s for an answer, on a busy machine */
+#define MOST_FDS \
+    820 /* of a reader: 256 memories that it has not mapped; as many of the session that came while it stood \
+           still, and of the one that it was giving back; and what passes by */
+#define MOST_MEMORY 16384           /* KiB */
+#define WORST       (10 * SLUICE_S) /* an open may wait 1 s for an answer, on a busy machine */
 
 struct program {
     sluice_reader *good, *bad;

@@ -87,7 +87,8 @@ HOSTILE_READER(takes_the_pages_from_under_its_page, .evicted = 0)
 
     CHECK(attacker_go(&attacker, HOLDING, NULL));
     while (attack_lasts(&since, 500)) {
-        CHECK_EQ(fallocate(attacker.page_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)attacker.page_size), 0);
+        CHECK_EQ(fallocate(attacker.page_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)attacker.page_size),
+                 0);
         attacker_attend(&attacker);
     }
 }
@@ -179,7 +180,10 @@ static void hold_what_was_granted(int readers)
     }
 }
 
-HOSTILE_READER(never_releases, .evicted = 0, .starves = true) { hold_what_was_granted(8); }
+HOSTILE_READER(never_releases, .evicted = 0, .starves = true)
+{
+    hold_what_was_granted(8);
+}
 
 HOSTILE_READER(never_releases_and_is_evicted, .options = { "lease_ms=3000" }, .evicted = 1, .drops = true)
 {
@@ -208,7 +212,7 @@ TEST_TIMEOUT(a_reader_within_its_grant_is_not_evicted, 60)
     const char *answer;
     long long dropped = 0;
     for (int turn = 0; turn < 10 && dropped == 0; turn++) { /* on a busy machine the readers may be in time */
-        EXPECT_ANSWER(&writer, "run 0", "running"); /* without a pause: it keeps finding no slot */
+        EXPECT_ANSWER(&writer, "run 0", "running");         /* without a pause: it keeps finding no slot */
         test_nap(test_scale(2000) * SLUICE_MS);
         answer = ask(&writer, "stop");
         fprintf(stderr, "%s\n", answer);

@@ -49,7 +49,10 @@ static void read_until_stopped(const char *point)
 }
 
 #define STOPPED_READER(point) \
-    HOSTILE_READER(a_reader_stopped_##point, .refused = 0) { read_until_stopped(#point); }
+    HOSTILE_READER(a_reader_stopped_##point, .refused = 0) \
+    { \
+        read_until_stopped(#point); \
+    }
 
 STOPPED_READER(after_hello)
 STOPPED_READER(after_welcome)
@@ -88,7 +91,10 @@ static void write_until_stopped(const char *point)
 }
 
 #define STOPPED_WRITER(point) \
-    HOSTILE_WRITER(a_writer_stopped_##point, .refused = 0) { write_until_stopped(#point); }
+    HOSTILE_WRITER(a_writer_stopped_##point, .refused = 0) \
+    { \
+        write_until_stopped(#point); \
+    }
 
 STOPPED_WRITER(after_lock)
 STOPPED_WRITER(before_rename)

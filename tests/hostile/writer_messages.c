@@ -34,7 +34,8 @@ static void answer_each(int count, void (*answer)(int connection, const union sl
 }
 
 /* Answers each connection properly but for what `corrupt` changes, with `how` from 0 to count - 1. */
-static void corrupt_each(int count, void (*corrupt)(struct fake *fake, union sl_message *message, int *fds, int *fd_count))
+static void corrupt_each(int count,
+                         void (*corrupt)(struct fake *fake, union sl_message *message, int *fds, int *fd_count))
 {
     int64_t since = 0;
     int last = -1;
@@ -70,7 +71,10 @@ static void cut_short(int connection, const union sl_message *hello, int n)
     (void)raw_send(connection, &message, (size_t)n + 1, NULL, 0);
 }
 
-HOSTILE_WRITER(a_welcome_cut_short_anywhere, .refused = 0) { answer_each(sizeof(struct sl_msg_welcome) - 1, cut_short); }
+HOSTILE_WRITER(a_welcome_cut_short_anywhere, .refused = 0)
+{
+    answer_each(sizeof(struct sl_msg_welcome) - 1, cut_short);
+}
 
 static void any_bytes(int connection, const union sl_message *hello, int n)
 {
@@ -82,11 +86,21 @@ static void any_bytes(int connection, const union sl_message *hello, int n)
     (void)raw_send(connection, &message, 1 + attacker_random() % sizeof message, NULL, 0);
 }
 
-HOSTILE_WRITER(answers_of_random_bytes, .refused = 0) { answer_each(200, any_bytes); }
+HOSTILE_WRITER(answers_of_random_bytes, .refused = 0)
+{
+    answer_each(200, any_bytes);
+}
 
 static const size_t sizes[] = {
-    0, sizeof(struct sl_msg_hello), sizeof(struct sl_msg_welcome), sizeof(struct sl_msg_refuse), sizeof(struct sl_msg_memory),
-    sizeof(struct sl_msg_ack), sizeof(struct sl_msg_bye), sizeof(struct sl_msg_query), sizeof(struct sl_msg_channel),
+    0,
+    sizeof(struct sl_msg_hello),
+    sizeof(struct sl_msg_welcome),
+    sizeof(struct sl_msg_refuse),
+    sizeof(struct sl_msg_memory),
+    sizeof(struct sl_msg_ack),
+    sizeof(struct sl_msg_bye),
+    sizeof(struct sl_msg_query),
+    sizeof(struct sl_msg_channel),
     sizeof(struct sl_msg_reader),
 };
 
@@ -98,7 +112,10 @@ static void any_message(int connection, const union sl_message *hello, int n)
     (void)raw_send(connection, &message, message.header.size, NULL, 0);
 }
 
-HOSTILE_WRITER(any_message_for_a_welcome, .refused = 0) { answer_each(90, any_message); }
+HOSTILE_WRITER(any_message_for_a_welcome, .refused = 0)
+{
+    answer_each(90, any_message);
+}
 
 static void and_any_message(int connection, const union sl_message *hello, int n)
 {
@@ -108,7 +125,10 @@ static void and_any_message(int connection, const union sl_message *hello, int n
     any_message(connection, hello, n + 1);
 }
 
-HOSTILE_WRITER(many_messages_at_once, .refused = 0) { answer_each(90, and_any_message); }
+HOSTILE_WRITER(many_messages_at_once, .refused = 0)
+{
+    answer_each(90, and_any_message);
+}
 
 /* ---- numbers ---- */
 
@@ -123,7 +143,10 @@ static void huge_welcome(struct fake *f, union sl_message *message, int *fds, in
         memcpy((char *)message + 8 + (size_t)f->how % words * 8, &numbers[(size_t)f->how / words], 8);
 }
 
-HOSTILE_WRITER(a_welcome_with_huge_numbers, .refused = 0) { corrupt_each(4 * (sizeof(struct sl_msg_welcome) / 8 - 1), huge_welcome); }
+HOSTILE_WRITER(a_welcome_with_huge_numbers, .refused = 0)
+{
+    corrupt_each(4 * (sizeof(struct sl_msg_welcome) / 8 - 1), huge_welcome);
+}
 
 static void huge_memory(struct fake *f, union sl_message *message, int *fds, int *count)
 {
@@ -136,7 +159,10 @@ static void huge_memory(struct fake *f, union sl_message *message, int *fds, int
 }
 
 /* Its header, and the first array's numbers. */
-HOSTILE_WRITER(a_memory_with_huge_numbers, .refused = 0) { corrupt_each(80, huge_memory); }
+HOSTILE_WRITER(a_memory_with_huge_numbers, .refused = 0)
+{
+    corrupt_each(80, huge_memory);
+}
 
 /* ---- descriptors ---- */
 
@@ -154,7 +180,10 @@ static void wrong_descriptor(struct fake *f, union sl_message *message, int *fds
     fds[place % 3] = fd;
 }
 
-HOSTILE_WRITER(wrong_descriptors_in_every_place, .refused = 0) { corrupt_each(4 * ATTACKER_FDS, wrong_descriptor); }
+HOSTILE_WRITER(wrong_descriptors_in_every_place, .refused = 0)
+{
+    corrupt_each(4 * ATTACKER_FDS, wrong_descriptor);
+}
 
 static void too_many(struct fake *f, union sl_message *message, int *fds, int *count)
 {
@@ -164,7 +193,10 @@ static void too_many(struct fake *f, union sl_message *message, int *fds, int *c
             fds[(*count)++] = attacker_fd(0);
 }
 
-HOSTILE_WRITER(far_too_many_descriptors, .refused = 0) { corrupt_each(60, too_many); }
+HOSTILE_WRITER(far_too_many_descriptors, .refused = 0)
+{
+    corrupt_each(60, too_many);
+}
 
 static void none(struct fake *f, union sl_message *message, int *fds, int *count)
 {
@@ -173,7 +205,10 @@ static void none(struct fake *f, union sl_message *message, int *fds, int *count
             close(fds[--*count]);
 }
 
-HOSTILE_WRITER(too_few_descriptors, .refused = 0) { corrupt_each(30, none); }
+HOSTILE_WRITER(too_few_descriptors, .refused = 0)
+{
+    corrupt_each(30, none);
+}
 
 /* In a welcome for the wake socket, beside a message, and after one for which the reader hangs up. */
 static void lingering(int connection, const union sl_message *hello, int n)
@@ -193,7 +228,10 @@ static void lingering(int connection, const union sl_message *hello, int n)
     attacker_close_lingering(fds[2]);
 }
 
-HOSTILE_WRITER(descriptors_that_linger_at_the_reader, .refused = 0) { answer_each(20, lingering); }
+HOSTILE_WRITER(descriptors_that_linger_at_the_reader, .refused = 0)
+{
+    answer_each(20, lingering);
+}
 
 /* A page whose size or contents could change: each of its seals is missing once. */
 static void unsealed(struct fake *f, union sl_message *message, int *fds, int *count)
@@ -209,15 +247,20 @@ static void unsealed(struct fake *f, union sl_message *message, int *fds, int *c
     (void)!ftruncate(fds[0], 0); /* if possible it is done */
 }
 
-HOSTILE_WRITER(memory_that_shrinks, .refused = 0) { corrupt_each(30, unsealed); }
+HOSTILE_WRITER(memory_that_shrinks, .refused = 0)
+{
+    corrupt_each(30, unsealed);
+}
 
 /* ---- the order ---- */
 
 static void out_of_order(int connection, const union sl_message *hello, int n)
 {
     static const uint32_t orders[][4] = {
-        { SL_MSG_MEMORY, SL_MSG_WELCOME }, { SL_MSG_BYE }, { SL_MSG_BYE, SL_MSG_WELCOME }, { SL_MSG_REFUSE, SL_MSG_WELCOME },
-        { SL_MSG_CHANNEL, SL_MSG_READER }, { SL_MSG_HELLO }, { SL_MSG_ACK, SL_MSG_ACK },
+        { SL_MSG_MEMORY, SL_MSG_WELCOME }, { SL_MSG_BYE },
+        { SL_MSG_BYE, SL_MSG_WELCOME },    { SL_MSG_REFUSE, SL_MSG_WELCOME },
+        { SL_MSG_CHANNEL, SL_MSG_READER }, { SL_MSG_HELLO },
+        { SL_MSG_ACK, SL_MSG_ACK },
     };
     const uint32_t *order = orders[(size_t)n % (sizeof orders / sizeof orders[0])];
 
@@ -230,7 +273,10 @@ static void out_of_order(int connection, const union sl_message *hello, int n)
     }
 }
 
-HOSTILE_WRITER(messages_out_of_order, .refused = 0) { answer_each(70, out_of_order); }
+HOSTILE_WRITER(messages_out_of_order, .refused = 0)
+{
+    answer_each(70, out_of_order);
+}
 
 static void welcome_again(struct fake *f, union sl_message *message, int *fds, int *count)
 {
@@ -241,7 +287,10 @@ static void welcome_again(struct fake *f, union sl_message *message, int *fds, i
         *message = (union sl_message)SL_MESSAGE(SL_MSG_WELCOME, welcome);
 }
 
-HOSTILE_WRITER(a_welcome_again_and_again, .refused = 0) { corrupt_each(50, welcome_again); }
+HOSTILE_WRITER(a_welcome_again_and_again, .refused = 0)
+{
+    corrupt_each(50, welcome_again);
+}
 
 static void hang_up(int connection, const union sl_message *hello, int n)
 {
@@ -249,7 +298,10 @@ static void hang_up(int connection, const union sl_message *hello, int n)
     shutdown(connection, n % 3);
 }
 
-HOSTILE_WRITER(hangs_up_at_once, .refused = 0) { answer_each(50, hang_up); }
+HOSTILE_WRITER(hangs_up_at_once, .refused = 0)
+{
+    answer_each(50, hang_up);
+}
 
 static void say_goodbye(struct fake *f, union sl_message *message, int *fds, int *count)
 {
@@ -260,7 +312,10 @@ static void say_goodbye(struct fake *f, union sl_message *message, int *fds, int
         *message = (union sl_message)SL_MESSAGE(SL_MSG_BYE, bye);
 }
 
-HOSTILE_WRITER(welcome_and_goodbye, .refused = 0) { corrupt_each(50, say_goodbye); }
+HOSTILE_WRITER(welcome_and_goodbye, .refused = 0)
+{
+    corrupt_each(50, say_goodbye);
+}
 
 static void refuse(int connection, const union sl_message *hello, int n)
 {
@@ -271,7 +326,10 @@ static void refuse(int connection, const union sl_message *hello, int n)
     (void)raw_send(connection, &message, message.header.size, NULL, 0);
 }
 
-HOSTILE_WRITER(refusals_for_no_reason, .refused = 0) { answer_each(80, refuse); }
+HOSTILE_WRITER(refusals_for_no_reason, .refused = 0)
+{
+    answer_each(80, refuse);
+}
 
 /* One memory after the other, each with its descriptor, far more than a channel has. */
 /* As many as it accepts, until it hangs up. Returns how many. */
@@ -313,7 +371,8 @@ HOSTILE_WRITER(memories_without_end, .refused = 0)
 
 static void answer_a_question(int connection, const union sl_message *hello, int n)
 {
-    union sl_message channel = message_of(SL_MSG_CHANNEL, sizes[SL_MSG_CHANNEL]), reader = message_of(SL_MSG_READER, sizes[SL_MSG_READER]);
+    union sl_message channel = message_of(SL_MSG_CHANNEL, sizes[SL_MSG_CHANNEL]),
+                     reader = message_of(SL_MSG_READER, sizes[SL_MSG_READER]);
 
     if (hello->hello.role != SL_ROLE_OBSERVER)
         return;
@@ -327,7 +386,10 @@ static void answer_a_question(int connection, const union sl_message *hello, int
         (void)raw_send(connection, &reader, reader.header.size, NULL, 0);
 }
 
-HOSTILE_WRITER(answers_without_sense, .refused = 0) { answer_each(60, answer_a_question); }
+HOSTILE_WRITER(answers_without_sense, .refused = 0)
+{
+    answer_each(60, answer_a_question);
+}
 
 /* ---- hanging ---- */
 
@@ -357,5 +419,11 @@ static void stop_before(int type)
         pause();
 }
 
-HOSTILE_WRITER(stops_before_the_welcome, .refused = 0) { stop_before(SL_MSG_WELCOME); }
-HOSTILE_WRITER(stops_before_the_memory, .refused = 0) { stop_before(SL_MSG_MEMORY); }
+HOSTILE_WRITER(stops_before_the_welcome, .refused = 0)
+{
+    stop_before(SL_MSG_WELCOME);
+}
+HOSTILE_WRITER(stops_before_the_memory, .refused = 0)
+{
+    stop_before(SL_MSG_MEMORY);
+}

@@ -64,7 +64,10 @@ static void one_word(uint64_t n)
     sl_store((sl_word *)(void *)((char *)fake.control + attacker_random() % words * 8), attacker_random(), relaxed);
 }
 
-HOSTILE_WRITER(one_word_after_the_other_changes, .refused = 0) { go_on(one_word); }
+HOSTILE_WRITER(one_word_after_the_other_changes, .refused = 0)
+{
+    go_on(one_word);
+}
 
 static void all_words(uint64_t n)
 {
@@ -74,17 +77,24 @@ static void all_words(uint64_t n)
         attacker_scribble(fake.control, fake.control_size);
 }
 
-HOSTILE_WRITER(scribbles_over_the_control_page, .refused = 0) { go_on(all_words); }
+HOSTILE_WRITER(scribbles_over_the_control_page, .refused = 0)
+{
+    go_on(all_words);
+}
 
 static void heads(uint64_t n)
 {
     publish(n);
-    sl_store(&fake.control->head, n % 3 ? attacker_random() : sl_head_pack(n + attacker_random() % 4, attacker_random() % 16), seq_cst);
+    sl_store(&fake.control->head,
+             n % 3 ? attacker_random() : sl_head_pack(n + attacker_random() % 4, attacker_random() % 16), seq_cst);
     sl_store(&fake.control->slot_seq[attacker_random() % 8], n % 5 ? n : SL_MARK, seq_cst);
     sl_store(&fake.control->ready[attacker_random() % 8], n + attacker_random() % 3, seq_cst);
 }
 
-HOSTILE_WRITER(heads_that_lie, .refused = 0) { go_on(heads); }
+HOSTILE_WRITER(heads_that_lie, .refused = 0)
+{
+    go_on(heads);
+}
 
 /* Valid when it is first read, and something else afterwards. */
 static void shapes(uint64_t n)
@@ -100,7 +110,10 @@ static void shapes(uint64_t n)
     }
 }
 
-HOSTILE_WRITER(geometry_that_changes_under_the_reader, .refused = 0) { go_on(shapes); }
+HOSTILE_WRITER(geometry_that_changes_under_the_reader, .refused = 0)
+{
+    go_on(shapes);
+}
 
 static void records(uint64_t n)
 {
@@ -109,7 +122,10 @@ static void records(uint64_t n)
     record_of((uint32_t)n % 8)->sequence = n; /* so that it gets further */
 }
 
-HOSTILE_WRITER(records_of_random_bytes, .refused = 0) { go_on(records); }
+HOSTILE_WRITER(records_of_random_bytes, .refused = 0)
+{
+    go_on(records);
+}
 
 static void readers_page(uint64_t n)
 {
@@ -118,7 +134,10 @@ static void readers_page(uint64_t n)
     attacker_scribble(fake.page, sizeof *fake.page);
 }
 
-HOSTILE_WRITER(scribbles_over_the_readers_page, .refused = 0) { go_on(readers_page); }
+HOSTILE_WRITER(scribbles_over_the_readers_page, .refused = 0)
+{
+    go_on(readers_page);
+}
 
 static void evictions(uint64_t n)
 {
@@ -127,7 +146,10 @@ static void evictions(uint64_t n)
     sl_add(&fake.page->bell, 1);
 }
 
-HOSTILE_WRITER(evicts_and_takes_it_back, .refused = 0) { go_on(evictions); }
+HOSTILE_WRITER(evicts_and_takes_it_back, .refused = 0)
+{
+    go_on(evictions);
+}
 
 static void gives_back(uint64_t n)
 {
@@ -138,7 +160,10 @@ static void gives_back(uint64_t n)
     sl_store(&fake.control->waiting, n % 2, seq_cst);
 }
 
-HOSTILE_WRITER(takes_memory_back_under_the_reader, .refused = 0) { go_on(gives_back); }
+HOSTILE_WRITER(takes_memory_back_under_the_reader, .refused = 0)
+{
+    go_on(gives_back);
+}
 
 /* The end of the wake socket that the reader was not given. */
 static int wake_end = -1;

@@ -4,9 +4,9 @@
  */
 #include <pthread.h>
 
+#include "cuda_link/wire/barrier.h"
 #include "kit.h"
 #include "util/hooks.h"
-#include "cuda_link/wire/barrier.h"
 
 TEST_TIMEOUT(barrier_of_python_holds_us, 60)
 {
@@ -61,8 +61,8 @@ TEST_TIMEOUT(barrier_of_ours_holds_python, 60)
 
 /* ---- a maker or a writer that is suspended ---- */
 
-static const char *slow;       /* its name */
-static struct foreign written; /* its bytes, once it has some */
+static const char *slow;          /* its name */
+static struct foreign written;    /* its bytes, once it has some */
 static int entries, joins, still; /* the attempts; and how long it is suspended, counted in these */
 
 static void write_whole(uint32_t count)
@@ -280,9 +280,18 @@ static void each_order_counts_all(uint32_t residue)
     foreign_close(&written);
 }
 
-TEST_TIMEOUT(holders_who_enter_at_once_are_all_counted, 120) { each_order_counts_all(0); }
-TEST_TIMEOUT(one_dead_holders_count_is_taken_back_once, 120) { each_order_counts_all(1); }
-TEST_TIMEOUT(three_dead_holders_counts_are_taken_back_once, 120) { each_order_counts_all(3); }
+TEST_TIMEOUT(holders_who_enter_at_once_are_all_counted, 120)
+{
+    each_order_counts_all(0);
+}
+TEST_TIMEOUT(one_dead_holders_count_is_taken_back_once, 120)
+{
+    each_order_counts_all(1);
+}
+TEST_TIMEOUT(three_dead_holders_counts_are_taken_back_once, 120)
+{
+    each_order_counts_all(3);
+}
 
 /* Python writes all of it while a holder of ours takes back a residue of 3. */
 static const char *at_point;
@@ -298,9 +307,12 @@ static void write_by_python(const char *point)
 
 TEST(a_count_that_python_writes_while_a_residue_is_taken_back_stays)
 {
-    static const struct { const char *point; uint32_t count, then; } cases[] = {
-        { "cipd_renew", 1, 2 }, { "cipd_renew", 4, 5 }, { "cipd_renewed", 1, 2 }, { "cipd_renewed", 0, 1 },
-        { "cipd_renewed", 4, 2 }, { "cipd_renewed", UINT32_MAX, UINT32_MAX - 2 },
+    static const struct {
+        const char *point;
+        uint32_t count, then;
+    } cases[] = {
+        { "cipd_renew", 1, 2 },   { "cipd_renew", 4, 5 },   { "cipd_renewed", 1, 2 },
+        { "cipd_renewed", 0, 1 }, { "cipd_renewed", 4, 2 }, { "cipd_renewed", UINT32_MAX, UINT32_MAX - 2 },
     };
     struct sl_cipd_barrier holder;
     slow = cipd_name("python meanwhile");

@@ -55,7 +55,8 @@ static void say(struct child *child, const char *line)
 
 TEST_TIMEOUT(writers_of_ours_are_killed, 120)
 {
-    static const char *const ends[] = { "open", "cipd_begin", "cipd_version", "begin", "cipd_publish", "publish", "again" };
+    static const char *const ends[] = { "open",         "cipd_begin", "cipd_version", "begin",
+                                        "cipd_publish", "publish",    "again" };
     const char *name = cipd_name("killed");
     struct follower follower;
     char line[40];

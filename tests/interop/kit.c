@@ -91,7 +91,8 @@ static void check_frame(struct follower *follower)
     CHECK(!follower->early); /* no second frame of such a copy */
     memcpy(words, session->handles[follower->frame.slot].memory, sizeof(words));
     follower->early = is_early(follower, words);
-    follower->mixed += follower->early || words[0] != follower->session; /* see connect: slot 0 was copied a moment earlier */
+    follower->mixed +=
+        follower->early || words[0] != follower->session; /* see connect: slot 0 was copied a moment earlier */
     if (follower->early)
         return;
     follower->session = words[0];

@@ -39,8 +39,7 @@ void follower_end(struct follower *follower);
 bool follower_poll(struct follower *follower);
 
 /* Polls until it has had a frame of this session, and is still in it. */
-#define follower_reach(follower, number, seconds) \
-    CHECK_SOON(follower_has(follower, (uint32_t)(number)), seconds)
+#define follower_reach(follower, number, seconds) CHECK_SOON(follower_has(follower, (uint32_t)(number)), seconds)
 bool follower_has(struct follower *follower, uint32_t session);
 
 /* A session of ours that is identified in the same way, 1 x `session` uint8. */

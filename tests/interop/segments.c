@@ -62,7 +62,8 @@ TEST_TIMEOUT(python_reads_ours_whose_slots_change, 60)
         for (uint32_t frame = 1; frame <= 7; frame++) {
             char expected[100];
             uint32_t slot = sl_cipd_write_slot(&producer), index = sl_cipd_write_publish(&producer, test_now());
-            CHECK_EQ(index, 7 * (session - 1) + frame); /* goes on: Python keeps the index when the version changes in place */
+            CHECK_EQ(index,
+                     7 * (session - 1) + frame); /* goes on: Python keeps the index when the version changes in place */
             snprintf(expected, sizeof(expected), "frame %u %u %u %u", index, slot, session, session);
             peer_do(&peer, expected, "next");
         }

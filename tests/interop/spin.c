@@ -52,8 +52,8 @@ TEST_TIMEOUT(spin_on_pythons_frames, 600)
         }
         CHECK(child_line(&peer, 60));
     }
-    printf("# %u frames, %ld taken; of %ld looks the index was 0 in %ld, the version in %ld\n", frames,
-           follower.frames, windows.looks, windows.index, windows.version);
+    printf("# %u frames, %ld taken; of %ld looks the index was 0 in %ld, the version in %ld\n", frames, follower.frames,
+           windows.looks, windows.index, windows.version);
     CHECK_EQ(follower.sessions, 1);
     CHECK_EQ(follower.losses + follower.shuts + follower.changes, 0);
     CHECK_EQ(last, frames);

@@ -178,16 +178,14 @@ static void restore(const struct snapshot *from)
 
 static void print_access(const char *what, const void *word, uint64_t value, int order)
 {
-    static const char *const orders[] = { "relaxed", "consume", "acquire",
-                                          "release", "acq_rel", "seq_cst" };
+    static const char *const orders[] = { "relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst" };
     char name[64];
 
     if (!printing)
         return;
     model->name_word(word, name, sizeof name);
-    fprintf(stderr, "  %-10s %-8s %-14s %s%llu%s%s\n",
-            running < 0 ? "" : model->actor_names[running], what, name, value >> 63 ? "MARK+" : "",
-            (unsigned long long)(value & ~(UINT64_C(1) << 63)), order < 0 ? "" : " ",
+    fprintf(stderr, "  %-10s %-8s %-14s %s%llu%s%s\n", running < 0 ? "" : model->actor_names[running], what, name,
+            value >> 63 ? "MARK+" : "", (unsigned long long)(value & ~(UINT64_C(1) << 63)), order < 0 ? "" : " ",
             order < 0 ? "" : orders[order]);
 }
 
@@ -222,8 +220,7 @@ static void flush(int a, int k)
     struct actor *actor = &actors[a];
     struct buffered store = actor->buffer[k];
 
-    memmove(&actor->buffer[k], &actor->buffer[k + 1],
-            (size_t)(actor->buffered - k - 1) * sizeof store);
+    memmove(&actor->buffer[k], &actor->buffer[k + 1], (size_t)(actor->buffered - k - 1) * sizeof store);
     actor->buffered--;
     memset(&actor->buffer[actor->buffered], 0, sizeof store);
     print_access("visible", store.word, store.value, -1);
@@ -232,9 +229,7 @@ static void flush(int a, int k)
 
 uint64_t sl_model_load(const void *word, int bytes, int order)
 {
-    struct explore_access access = { .actor = running,
-                                     .word = (void *)(uintptr_t)word,
-                                     .order = order };
+    struct explore_access access = { .actor = running, .word = (void *)(uintptr_t)word, .order = order };
 
     CHECK_EQ(bytes, 8);
     give_way();
@@ -255,9 +250,7 @@ uint64_t sl_model_load(const void *word, int bytes, int order)
 
 void sl_model_store(void *word, int bytes, uint64_t value, int order)
 {
-    struct explore_access access = {
-        .actor = running, .word = word, .is_store = true, .value = value, .order = order
-    };
+    struct explore_access access = { .actor = running, .word = word, .is_store = true, .value = value, .order = order };
     struct actor *actor = &actors[running];
 
     CHECK_EQ(bytes, 8);

@@ -48,8 +48,8 @@ void mutate(struct explore_access *access)
     case WEAK_LEASE: relax(access, access->is_store && leases && access->value); break;
     case WEAK_MARK: relax(access, access->is_store && slot_seq && access->value == SL_MARK); break;
     case WEAK_PUBLISH:
-        relax(access, access->is_store && (in(access->word, w.ready, MOST_SLOTS) || slot_seq ||
-                                           access->word == &w.head));
+        relax(access,
+              access->is_store && (in(access->word, w.ready, MOST_SLOTS) || slot_seq || access->word == &w.head));
         break;
     case NO_VALIDATION:
         if (r >= 0 && !access->is_store && slot_seq && access->order == memory_order_seq_cst) {
@@ -58,8 +58,7 @@ void mutate(struct explore_access *access)
         }
         break;
     case NO_RESTORE:
-        access->skip = access->is_store && access->actor == WRITER && slot_seq &&
-                       access->value != SL_MARK &&
+        access->skip = access->is_store && access->actor == WRITER && slot_seq && access->value != SL_MARK &&
                        access->value == w.ring.slots[(sl_word *)access->word - w.slot_seq].sequence;
         break;
     case NO_CURSORS:

@@ -20,9 +20,7 @@ struct world w;
 
 static struct sl_words words(void)
 {
-    return (struct sl_words){
-        .head = &w.head, .slot_seq = w.slot_seq, .ready = w.ready, .ids = setting.slots
-    };
+    return (struct sl_words){ .head = &w.head, .slot_seq = w.slot_seq, .ready = w.ready, .ids = setting.slots };
 }
 
 static struct sl_page page(int r)
@@ -63,8 +61,7 @@ static void check_taken(int slot, uint64_t old, bool stolen)
         if (old && w.in_table[r] && setting.mode[r] == SLUICE_IN_ORDER && !stolen &&
             explore_peek(&w.cursor[r]) <= old &&
             (setting.keep == SL_KEEP_ALL || w.ring.head_sequence - old < setting.depth[r]))
-            explore_violated("frame %llu is taken back before reader %d has read it",
-                             (unsigned long long)old, r);
+            explore_violated("frame %llu is taken back before reader %d has read it", (unsigned long long)old, r);
     }
 }
 
@@ -119,8 +116,8 @@ static void check_found(int r, uint64_t want, uint64_t sequence)
     if (setting.mode[r] != SLUICE_IN_ORDER)
         return;
     if (sequence < want)
-        explore_violated("reader %d takes frame %llu and has had %llu", r,
-                         (unsigned long long)sequence, (unsigned long long)want);
+        explore_violated("reader %d takes frame %llu and has had %llu", r, (unsigned long long)sequence,
+                         (unsigned long long)want);
     for (uint64_t q = want; q < sequence; q++)
         if (!w.marked[q] || (!setting.steal && head_now() - q < setting.depth[r]))
             explore_violated("reader %d goes on to frame %llu, and %llu is still there", r,
@@ -194,9 +191,8 @@ static void enter_table(int r)
 {
     uint64_t head = head_now();
 
-    w.table[w.table_count++] = (struct sl_reader_slot){ .page = page(r),
-                                                        .mode = setting.mode[r],
-                                                        .depth = setting.depth[r] };
+    w.table[w.table_count++] =
+        (struct sl_reader_slot){ .page = page(r), .mode = setting.mode[r], .depth = setting.depth[r] };
     w.first[r] = head ? head : 1;
     atomic_init(&w.cursor[r], w.first[r]);
     w.in_table[r] = 1;
@@ -293,9 +289,7 @@ static void begin(void)
     w.ring.head_sequence = setting.there;
     w.ring.head_slot = setting.there - 1;
     for (int r = 0; r < READERS; r++) {
-        w.lease[r] = (struct sl_lease){
-            .words = words(), .page = page(r), .mode = setting.mode[r], .every = 1
-        };
+        w.lease[r] = (struct sl_lease){ .words = words(), .page = page(r), .mode = setting.mode[r], .every = 1 };
         if (r == 0 || setting.second == THERE) {
             enter_table(r);
             w.joined[r] = 1;
@@ -315,8 +309,7 @@ static void at_rest(void)
                 explore_violated("slot %u is held for ever by reader %d", s, r);
     }
     if (head_now() + w.dropped != setting.there + setting.frames)
-        explore_violated("of %u frames %llu are there", setting.there + setting.frames,
-                         (unsigned long long)head_now());
+        explore_violated("of %u frames %llu are there", setting.there + setting.frames, (unsigned long long)head_now());
     for (int r = 0; r < READERS; r++) {
         if (!w.in_table[r] || setting.mode[r] != SLUICE_IN_ORDER)
             continue;
@@ -362,8 +355,7 @@ struct explore_result world_explore(struct setting what, bool print)
         .actor_names = { "writer", "reader 0", "reader 1" },
         .may_happen = { may_join, may_join_late, may_die, may_remove_dead },
         .happen = { join, join_late, die, remove_dead },
-        .extra_names = { "reader 1 joins", "reader 1 is entered", "a reader dies",
-                         "a dead reader leaves the table" },
+        .extra_names = { "reader 1 joins", "reader 1 is entered", "a reader dies", "a dead reader leaves the table" },
         .at_rest = at_rest,
         .name_word = name_word,
         .change = mutate,

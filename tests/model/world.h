@@ -5,9 +5,9 @@
 #ifndef MODEL_WORLD_H
 #define MODEL_WORLD_H
 
+#include "model/explore.h"
 #include "native/protocol/lease.h"
 #include "native/protocol/ring.h"
-#include "model/explore.h"
 
 #define READERS     2
 #define MOST_SLOTS  4
@@ -34,8 +34,8 @@ struct setting {
     uint32_t mode[READERS], depth[READERS], hold[READERS];
     enum { THERE, JOINS, ABSENT } second; /* reader 1: from the start, from any time, or never */
     uint32_t slots;                       /* 0: three */
-    uint32_t there;  /* frames that were committed before it begins, and nobody has read */
-    uint32_t frames; /* to be committed, or dropped */
+    uint32_t there;                       /* frames that were committed before it begins, and nobody has read */
+    uint32_t frames;                      /* to be committed, or dropped */
     enum sl_keep keep;
     bool steal;         /* a starving writer takes unread frames */
     bool kill[READERS]; /* may die at any step */

@@ -51,7 +51,7 @@ static void corrupt_welcome(struct fake *fake, union sl_message *message, int *f
             fds[*count] = open("/dev/null", O_RDWR | O_CLOEXEC);
         break;
     case 13: dup3(fds[2], fds[0], O_CLOEXEC); break; /* a socket for memory */
-    case 14: /* our copy of a page that others could shrink */
+    case 14:                                         /* our copy of a page that others could shrink */
         close(fds[0]);
         fds[0] = fake_memory(fake->control_size, NULL, 0);
         break;
@@ -85,7 +85,10 @@ static void corrupt_welcome(struct fake *fake, union sl_message *message, int *f
 
 TEST(a_welcome_that_is_none_is_refused)
 {
-    static const struct { int result; const char *word; } expected[] = {
+    static const struct {
+        int result;
+        const char *word;
+    } expected[] = {
         { SLUICE_E_PROTOCOL, "does not speak Sluice" },
         { SLUICE_E_PROTOCOL, "version 9, which was not offered" },
         { SLUICE_E_PROTOCOL, "session 0" },
@@ -168,10 +171,29 @@ static void corrupt_memory(struct fake *fake, union sl_message *message, int *fd
 TEST(a_memory_that_is_none_is_refused)
 {
     static const char *const words[] = {
-        "memory 0 of generation 1", "memory 1 of generation 0", "kind 2", "0 descriptors", "2 descriptors",
-        "a file where memory was announced", "whose size it could still change", "were announced", "0 arrays", "17 arrays",
-        "bytes a slot that says", "data", "data", "data", "data", "data", "data", NULL, "says", "second welcome",
-        "message of type 8", "data", "pitch_align",
+        "memory 0 of generation 1",
+        "memory 1 of generation 0",
+        "kind 2",
+        "0 descriptors",
+        "2 descriptors",
+        "a file where memory was announced",
+        "whose size it could still change",
+        "were announced",
+        "0 arrays",
+        "17 arrays",
+        "bytes a slot that says",
+        "data",
+        "data",
+        "data",
+        "data",
+        "data",
+        "data",
+        NULL,
+        "says",
+        "second welcome",
+        "message of type 8",
+        "data",
+        "pitch_align",
     };
 
     test_dir();

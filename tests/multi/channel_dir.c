@@ -17,16 +17,27 @@
 
 TEST(invalid_names_are_refused_with_the_reason)
 {
-    static const struct { const char *name, *word; } bad[] = {
-        { NULL, "no channel name" },       { "", "is empty" },
-        { "sluice:", "is empty" },         { "a/b", "byte 2 (0x2f)" },
-        { "/", "byte 1" },                 { "../up", "byte 3" },
-        { ".", "begin with a dot" },       { "..", "begin with a dot" },
-        { ".hidden", "begin with a dot" }, { "cam.lock", ".lock" },
-        { "cam.tmp", ".tmp" },             { "a b", "byte 2 (0x20)" },
-        { "a\nb", "byte 2 (0x0a)" },       { "caf\xc3\xa9", "byte 4 (0xc3)" },
-        { "ucx:cam", "scheme 'ucx'" },     { ":cam", "scheme ''" },
-        { "sluice:a:b", "byte 2 (0x3a)" }, { "Sluice:cam", "scheme 'Sluice'" },
+    static const struct {
+        const char *name, *word;
+    } bad[] = {
+        { NULL, "no channel name" },
+        { "", "is empty" },
+        { "sluice:", "is empty" },
+        { "a/b", "byte 2 (0x2f)" },
+        { "/", "byte 1" },
+        { "../up", "byte 3" },
+        { ".", "begin with a dot" },
+        { "..", "begin with a dot" },
+        { ".hidden", "begin with a dot" },
+        { "cam.lock", ".lock" },
+        { "cam.tmp", ".tmp" },
+        { "a b", "byte 2 (0x20)" },
+        { "a\nb", "byte 2 (0x0a)" },
+        { "caf\xc3\xa9", "byte 4 (0xc3)" },
+        { "ucx:cam", "scheme 'ucx'" },
+        { ":cam", "scheme ''" },
+        { "sluice:a:b", "byte 2 (0x3a)" },
+        { "Sluice:cam", "scheme 'Sluice'" },
         { "a1234567890123456789012345678901234567890123456789012345678901234", "64 bytes at most" },
     };
     struct sluice_channel_info info = { .size = sizeof info };

@@ -21,10 +21,10 @@
 #include "cuda/driver.h"
 #include "multi/kit.h"
 
-#define KIB 1024
+#define KIB            1024
 #define MOST_ARGUMENTS 40
-#define HOUR "3600"
-#define HOUR_NS (3600 * SLUICE_S)
+#define HOUR           "3600"
+#define HOUR_NS        (3600 * SLUICE_S)
 
 /* What a container shares of the test's mounts: the folder, under another path. (And this program, if it was built
  * under /tmp.) */
@@ -70,8 +70,8 @@ static struct child start(const char *const *namespaces, bool mounts, const char
     return child;
 }
 
-static const char *const apart[] = { "--user", "--map-root-user", "--pid", "--ipc", "--mount", "--mount-proc", "--uts",
-                                     "--net", "--cgroup", NULL };
+static const char *const apart[] = { "--user",       "--map-root-user", "--pid", "--ipc",    "--mount",
+                                     "--mount-proc", "--uts",           "--net", "--cgroup", NULL };
 static const char *const nobody[] = { "--user", "--pid", "--ipc", NULL };
 static const char *const later[] = { "--time", "--monotonic", HOUR, NULL };
 
@@ -250,7 +250,8 @@ ROLE(clock)
     int64_t now = test_now();
 
     role_say("committed %lld captured %lld offset %lld opening %lld", (long long)(now - frame.commit_ns),
-             (long long)(now - frame.capture_ns), (long long)kit_reader_stats(reader).clock_offset_ns, (long long)opening);
+             (long long)(now - frame.capture_ns), (long long)kit_reader_stats(reader).clock_offset_ns,
+             (long long)opening);
     (void)role_line(); /* holds the frame meanwhile */
     CHECK_EQ(sluice_reader_release(reader, &frame, SLUICE_ON_CPU), 0);
     CHECK_OK(sluice_reader_close(&reader));
@@ -322,8 +323,9 @@ TEST(a_lease_is_as_old_as_it_is_where_the_clock_is_another)
         if (i && !said)
             break;
         CHECK_STR(said, "open");
-        int64_t off = test_now() - began; /* they exchanged their times meanwhile, so the offset may be wrong by as much */
-        test_nap(300 * SLUICE_MS + off);  /* it has been there for longer than it holds anything */
+        int64_t off =
+            test_now() - began; /* they exchanged their times meanwhile, so the offset may be wrong by as much */
+        test_nap(300 * SLUICE_MS + off); /* it has been there for longer than it holds anything */
         int64_t asked = test_now();
         EXPECT_ANSWER(&reader, "hold 20000", "holds");
         test_nap(30 * SLUICE_MS + off);

@@ -44,8 +44,7 @@ TEST(a_folder_without_room_for_a_name_says_so)
     check_at_work(writer, reader);
     CHECK_SAYS(kit_try_write("second"), SLUICE_E_NO_MEMORY, "second");
     CHECK_HAS(sluice_last_error(), "No space left on device");
-    CHECK_SAYS(kit_try_write("third"), SLUICE_E_NO_MEMORY,
-               "the lock file third.lock: No space left on device");
+    CHECK_SAYS(kit_try_write("third"), SLUICE_E_NO_MEMORY, "the lock file third.lock: No space left on device");
     check_at_work(writer, reader);
     CHECK_OK(sluice_reader_close(&reader));
 

@@ -52,8 +52,7 @@ TEST(a_writer_without_descriptors_lets_readers_in_later)
     struct sluice_reader_params params = kit_reader_params("cam");
     params.open_timeout_ns = 200 * SLUICE_MS;
     CHECK_SAYS(sluice_reader_open(&late, &params), SLUICE_TIMEOUT, "does not answer");
-    CHECK_SAYS(sluice_channel_info("cam", 200 * SLUICE_MS, &info, NULL, 0), SLUICE_TIMEOUT,
-               "does not answer");
+    CHECK_SAYS(sluice_channel_info("cam", 200 * SLUICE_MS, &info, NULL, 0), SLUICE_TIMEOUT, "does not answer");
     late = kit_newest(SLUICE_LATER);
 
     /* Peers that are connected notice nothing. */
@@ -73,8 +72,7 @@ TEST(a_writer_without_descriptors_lets_readers_in_later)
     CHECK(kit_whole(&frame, 4));
     kit_give(late, &frame);
     CHECK_OK(sluice_reader_close(&late));
-    CHECK_SOON(sluice_channel_info("cam", SLUICE_DEFAULT, &info, NULL, 0) == 0 && info.readers == 1,
-               2);
+    CHECK_SOON(sluice_channel_info("cam", SLUICE_DEFAULT, &info, NULL, 0) == 0 && info.readers == 1, 2);
     role_stop(&writer);
     role_stop(&reader);
 }
@@ -118,7 +116,8 @@ static bool has_hung_up(struct child *reader)
 {
     const char *got = ask(reader, "take 300");
     if (strcmp(got, "NO_WRITER") != 0) {
-        CHECK(strcmp(got, "E_LOST") == 0 || strcmp(got, "AGAIN") == 0); /* as above; or it has not seen yet what it cannot receive */
+        CHECK(strcmp(got, "E_LOST") == 0 ||
+              strcmp(got, "AGAIN") == 0); /* as above; or it has not seen yet what it cannot receive */
         return false;
     }
     return strstr(ask(reader, "last"), "RLIMIT_NOFILE") != NULL;
@@ -190,10 +189,8 @@ TEST(an_observer_without_descriptors_gets_an_error)
     struct child writer = start("writer", NULL, NULL);
     int fds = process_fds(getpid());
     take_descriptors(getpid());
-    CHECK_SAYS(sluice_channel_info("cam", SLUICE_DEFAULT, &info, NULL, 0), SLUICE_E_NO_DESCRIPTORS,
-               "RLIMIT_NOFILE");
-    CHECK_SAYS(sluice_registry_list(NULL, &entry, 1, &count), SLUICE_E_NO_DESCRIPTORS,
-               "RLIMIT_NOFILE");
+    CHECK_SAYS(sluice_channel_info("cam", SLUICE_DEFAULT, &info, NULL, 0), SLUICE_E_NO_DESCRIPTORS, "RLIMIT_NOFILE");
+    CHECK_SAYS(sluice_registry_list(NULL, &entry, 1, &count), SLUICE_E_NO_DESCRIPTORS, "RLIMIT_NOFILE");
     CHECK_SAYS(sluice_registry_watch_open(&watch, NULL), SLUICE_E_NO_DESCRIPTORS, "RLIMIT_NOFILE");
     CHECK_SAYS(kit_try_read("cam"), SLUICE_E_NO_DESCRIPTORS, "RLIMIT_NOFILE");
     CHECK_SAYS(kit_try_write("other"), SLUICE_E_NO_DESCRIPTORS, "RLIMIT_NOFILE");

@@ -103,7 +103,10 @@ TEST(damaged_shapes_are_refused_when_they_are_asked_for)
         case 4: g->shape[0] = 1 << 20; break;
         case 5: g->shape[0] = -5; break;
         case 6: g->strides[0] = 1 << 20; break;
-        case 7: g->shape[0] = INT64_MAX; g->strides[0] = INT64_MAX; break;
+        case 7:
+            g->shape[0] = INT64_MAX;
+            g->strides[0] = INT64_MAX;
+            break;
         }
         CHECK_RESULT(sluice_frame_array(&frame, NULL, &array), SLUICE_E_PROTOCOL);
         CHECK_RESULT(sluice_frame_array_at(&frame, 0, &array), SLUICE_E_PROTOCOL);

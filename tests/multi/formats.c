@@ -23,7 +23,8 @@ static void describe(const struct sluice_array *a, char *text, size_t size)
     int used = snprintf(text, size, "%s+%llu*%llu %u.%u.%u", a->name, (unsigned long long)a->offset,
                         (unsigned long long)a->nbytes, a->dtype.code, a->dtype.bits, a->dtype.lanes);
     for (int i = 0; i < a->ndim; i++)
-        used += snprintf(text + used, size - (size_t)used, " %lld/%lld", (long long)a->shape[i], (long long)a->strides[i]);
+        used +=
+            snprintf(text + used, size - (size_t)used, " %lld/%lld", (long long)a->shape[i], (long long)a->strides[i]);
     const struct sluice_image *m = &a->image;
     used += snprintf(text + used, size - (size_t)used, " %s %ux%u c%u.%u.%u.%u o%u a%u",
                      sluice_pixel_format_name(m->pixel_format), m->width, m->height, m->colour.primaries,
@@ -98,9 +99,10 @@ static sluice_writer *open_writer(const struct sluice_format *format)
 
 TEST(sixteen_arrays_of_all_kinds_arrive_as_they_were)
 {
-    static const char *const types[16] = { "uint8", "int16", "uint32", "int64", "float16", "float32", "float64",
-                                           "bfloat16", "bool", "complex64", "complex128", "float8_e4m3fn",
-                                           "float8_e5m2", "float8_e8m0fnu", "float32x4", "uint8x3" };
+    static const char *const types[16] = { "uint8",       "int16",          "uint32",     "int64",
+                                           "float16",     "float32",        "float64",    "bfloat16",
+                                           "bool",        "complex64",      "complex128", "float8_e4m3fn",
+                                           "float8_e5m2", "float8_e8m0fnu", "float32x4",  "uint8x3" };
     struct sluice_format format = SLUICE_FORMAT_INIT;
     struct sluice_frame frame;
     char name[SLUICE_ARRAY_NAME];
@@ -143,7 +145,8 @@ TEST(images_of_every_pixel_format_arrive_as_they_were)
         format = (struct sluice_format)SLUICE_FORMAT_INIT;
         format.pitch_align = i % 2 ? 256 : 0;
         CHECK_OK(sluice_format_add_image(&format, "image", (enum sluice_pixel_format)all[i], 34, 22));
-        format.arrays[0].image.colour = (struct sluice_colour){ 9, 16, all[i] % 2 ? 9 : SLUICE_MATRIX_RGB, SLUICE_RANGE_LIMITED };
+        format.arrays[0].image.colour =
+            (struct sluice_colour){ 9, 16, all[i] % 2 ? 9 : SLUICE_MATRIX_RGB, SLUICE_RANGE_LIMITED };
         format.arrays[0].image.row_order = i % 3 == 0 ? SLUICE_BOTTOM_UP : SLUICE_TOP_DOWN;
         format.arrays[0].image.alpha = SLUICE_ALPHA_PREMULTIPLIED;
         CHECK_OK(sluice_format_add_image(&format, "small", SLUICE_PIXEL_GRAY8, 3, 5));

@@ -18,7 +18,8 @@ TEST(a_reader_that_holds_too_many_learns_which)
     kit_commits(writer, 4);
     a = kit_take(reader);
     b = kit_take(reader);
-    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &c), SLUICE_E_LIMIT, "holds 2 frames already (1, 2)");
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, SLUICE_S, &c), SLUICE_E_LIMIT,
+               "holds 2 frames already (1, 2)");
     CHECK_EQ(kit_reader_stats(reader).held, 2);
     kit_give(reader, &a);
     CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &c));
@@ -77,7 +78,8 @@ TEST(depth_and_hold_over_what_the_channel_has_are_refused)
 TEST(every_third_frame_is_every_third)
 {
     sluice_writer *writer = kit_open_writer(0, 0, 0);
-    sluice_reader *recorder = kit_open_reader(SLUICE_IN_ORDER, 0, 0, 3), *newest = kit_open_reader(SLUICE_NEWEST, 0, 0, 3);
+    sluice_reader *recorder = kit_open_reader(SLUICE_IN_ORDER, 0, 0, 3),
+                  *newest = kit_open_reader(SLUICE_NEWEST, 0, 0, 3);
     struct sluice_frame frame;
 
     for (uint64_t i = 1; i <= 30; i++) {

@@ -341,7 +341,8 @@ TEST(two_threads_in_one_reader_are_found_in_debug_builds)
     int r;
 
     CHECK_EQ(pthread_create(&thread, NULL, wait_for_a_frame, &race), 0);
-    while ((r = sluice_reader_acquire(race.reader, SLUICE_ON_CPU, 0, &frame)) == SLUICE_TIMEOUT && !atomic_load(&race.done))
+    while ((r = sluice_reader_acquire(race.reader, SLUICE_ON_CPU, 0, &frame)) == SLUICE_TIMEOUT &&
+           !atomic_load(&race.done))
         test_nap(SLUICE_MS);
     if (r == SLUICE_E_BUSY)
         CHECK_HAS(sluice_last_error(), "two threads");

@@ -143,7 +143,10 @@ TEST(parameters_of_other_releases)
     frame = kit_take(reader); /* each one */
     kit_give(reader, &frame);
 
-    struct { struct sluice_writer_stats now; uint64_t future[2]; } stats = { .future = { 5, 6 } };
+    struct {
+        struct sluice_writer_stats now;
+        uint64_t future[2];
+    } stats = { .future = { 5, 6 } };
     CHECK_RESULT(sluice_writer_stats(writer, &stats.now), SLUICE_E_INVALID);
     stats.now.size = sizeof stats;
     CHECK_OK(sluice_writer_stats(writer, &stats.now));
@@ -177,7 +180,10 @@ TEST(parameters_that_make_no_sense)
         case 0: params.policy = 2; break;
         case 1: params.slots = 2; break;
         case 2: params.slots = 65; break;
-        case 3: params.slots = 8; params.max_slots = 7; break;
+        case 3:
+            params.slots = 8;
+            params.max_slots = 7;
+            break;
         case 4: params.max_slots = 65; break;
         case 5: params.max_slots = 2; break;
         case 6: params.readers = 65; break;
@@ -185,8 +191,14 @@ TEST(parameters_that_make_no_sense)
         case 8: params.lease_timeout_ns = -1; break;
         case 9: params.writable = 2; break;
         case 10: params.gid_count = 1; break;
-        case 11: params.device = "cuda:99"; expected = SLUICE_E_UNSUPPORTED; break;
-        case 12: params.device = "nonsense"; expected = SLUICE_E_UNSUPPORTED; break;
+        case 11:
+            params.device = "cuda:99";
+            expected = SLUICE_E_UNSUPPORTED;
+            break;
+        case 12:
+            params.device = "nonsense";
+            expected = SLUICE_E_UNSUPPORTED;
+            break;
         }
         CHECK_RESULT(sluice_writer_open(&writer, &params), expected);
         CHECK(strlen(sluice_last_error()) > 10);
@@ -197,14 +209,26 @@ TEST(parameters_that_make_no_sense)
         int expected = SLUICE_E_INVALID;
         switch (i) {
         case 0: params.mode = 2; break;
-        case 1: params.hold = 65; expected = SLUICE_E_LIMIT; break;
+        case 1:
+            params.hold = 65;
+            expected = SLUICE_E_LIMIT;
+            break;
         case 2: params.writable = 2; break;
         case 3: params.open_timeout_ns = -2; break;
         case 4: params.spin_ns = -2; break;
         case 5: params.uid_count = 1; break;
-        case 6: params.device = kit_device() ? "host" : "cuda:0"; expected = SLUICE_E_WRONG_DEVICE; break;
-        case 7: params.device = ""; expected = SLUICE_E_UNSUPPORTED; break;
-        case 8: params.hold = UINT32_MAX; expected = SLUICE_E_LIMIT; break;
+        case 6:
+            params.device = kit_device() ? "host" : "cuda:0";
+            expected = SLUICE_E_WRONG_DEVICE;
+            break;
+        case 7:
+            params.device = "";
+            expected = SLUICE_E_UNSUPPORTED;
+            break;
+        case 8:
+            params.hold = UINT32_MAX;
+            expected = SLUICE_E_LIMIT;
+            break;
         }
         CHECK_RESULT(sluice_reader_open(&reader, &params), expected);
         CHECK(strlen(sluice_last_error()) > 10);

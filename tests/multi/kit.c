@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK 4096
+#define BLOCK    4096
 #define PATIENCE (20 * SLUICE_S) /* for what must arrive: only a hang takes longer */
 
 /* ---- frames ---- */
@@ -280,8 +280,7 @@ void expect_answer(const char *file, int line_number, struct child *child, const
 {
     const char *got = ask(child, line);
     if (strncmp(got, answer, strlen(answer)) != 0)
-        test_fail(file, line_number, "%s should answer \"%s\" by \"%s\", not \"%s\"", child->label, line, answer,
-                  got);
+        test_fail(file, line_number, "%s should answer \"%s\" by \"%s\", not \"%s\"", child->label, line, answer, got);
 }
 
 long long number_at(const char *file, int line, const char *text, const char *word)

@@ -50,7 +50,7 @@ static void warm_up(int gpu)
 {
     struct sl_cu_context *context;
     struct sl_cuda_driver cu;
-    int (*launch)(struct sl_cu_stream *stream, void (*function)(void *data), void *data);
+    int (*launch)(struct sl_cu_stream * stream, void (*function)(void *data), void *data);
     int (*synchronize)(void);
 
     *(void **)&cu.Init = find("cuInit");
@@ -82,7 +82,10 @@ const char *kit_device(void)
     return device;
 }
 
-int kit_frees_in(void) { return kit_device() ? 2 : 0; }
+int kit_frees_in(void)
+{
+    return kit_device() ? 2 : 0;
+}
 
 /* Copies and waits, in the context that the channel's device has in this process. */
 static void copy(uint64_t to, uint64_t from, size_t size)

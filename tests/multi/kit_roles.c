@@ -49,7 +49,10 @@ static char *next_line(void)
     return role_line();
 }
 
-static void say_result(int r) { role_say("%s", sluice_result_name(r)); }
+static void say_result(int r)
+{
+    role_say("%s", sluice_result_name(r));
+}
 
 /* By fork, or by the system call alone, which the library does not see. */
 static void fork_and_sleep(bool raw)
@@ -190,7 +193,8 @@ ROLE(writer)
             role_say("running");
             write_on(writer, a, &sequence);
         } else if (strcmp(line, "begin") == 0) {
-            int r = sluice_writer_begin(writer, kit_device() ? 20 * SLUICE_S : SLUICE_DEFAULT, &frame); /* a GPU adds a slot when it can */
+            int r = sluice_writer_begin(writer, kit_device() ? 20 * SLUICE_S : SLUICE_DEFAULT,
+                                        &frame); /* a GPU adds a slot when it can */
             role_say("%s", r ? sluice_result_name(r) : "begun");
         } else if (strncmp(line, "reformat ", 9) == 0) {
             reformat(writer, line + 9);
@@ -211,7 +215,7 @@ ROLE(writer)
 
 /* ---- reader ---- */
 
-#define MOST_HELD 64
+#define MOST_HELD      64
 #define MOST_LATENCIES 100000
 
 struct reading {
@@ -325,10 +329,11 @@ static void read_on(sluice_reader *reader)
     (void)next_line();
     size_t count = n < MOST_LATENCIES ? n : MOST_LATENCIES;
     qsort(latencies, count, sizeof *latencies, ascending);
-    role_say("ran %llu first %llu last %llu missed %llu back %llu torn %llu p99 %lld worst %lld sessions %llu lost %llu",
-             (unsigned long long)n, (unsigned long long)first, (unsigned long long)last, (unsigned long long)missed,
-             (unsigned long long)back, (unsigned long long)torn, (long long)(count ? latencies[count * 99 / 100] : 0),
-             (long long)(count ? latencies[count - 1] : 0), (unsigned long long)sessions, (unsigned long long)lost);
+    role_say(
+        "ran %llu first %llu last %llu missed %llu back %llu torn %llu p99 %lld worst %lld sessions %llu lost %llu",
+        (unsigned long long)n, (unsigned long long)first, (unsigned long long)last, (unsigned long long)missed,
+        (unsigned long long)back, (unsigned long long)torn, (long long)(count ? latencies[count * 99 / 100] : 0),
+        (long long)(count ? latencies[count - 1] : 0), (unsigned long long)sessions, (unsigned long long)lost);
     free(latencies);
 }
 

@@ -7,7 +7,7 @@
 
 #include "multi/kit.h"
 
-#define KIB 1024
+#define KIB  1024
 #define MANY 600 /* formats in a row: more than anyone may remember */
 
 static void reformat(sluice_writer *writer, int64_t bytes)

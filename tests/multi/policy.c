@@ -182,10 +182,12 @@ TEST(a_writer_grows_to_its_limit_then_drops)
 
     CHECK_EQ(kit_writer_stats(writer).slots, 4);
     for (int i = 0; i < 8; i++) {
-        CHECK_OK(sluice_writer_begin(writer, kit_device() ? 20 * SLUICE_S : SLUICE_DEFAULT, &frames[i])); /* a GPU makes it when it can */
+        CHECK_OK(sluice_writer_begin(writer, kit_device() ? 20 * SLUICE_S : SLUICE_DEFAULT,
+                                     &frames[i])); /* a GPU makes it when it can */
         CHECK_EQ(kit_writer_stats(writer).slots, i < 4 ? 4 : i + 1);
     }
-    CHECK_SAYS(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame), SLUICE_NO_SLOT, "8 slots is free (8 being written)");
+    CHECK_SAYS(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame), SLUICE_NO_SLOT,
+               "8 slots is free (8 being written)");
     for (int i = 0; i < 8; i++) {
         kit_fill(&frames[i], (uint64_t)i + 1);
         CHECK_OK(sluice_writer_commit(writer, &frames[i], SLUICE_ON_CPU));

@@ -64,7 +64,9 @@ size_t raw_receive(int fd, union sl_message *message, int *fds, int *count)
 {
     char control[CMSG_SPACE(RAW_FDS * sizeof(int))];
     struct iovec part = { .iov_base = message, .iov_len = sizeof *message };
-    struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
+    struct msghdr header = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control
+    };
     int got[RAW_FDS], n = 0;
 
     ssize_t size;
@@ -90,7 +92,6 @@ size_t raw_receive(int fd, union sl_message *message, int *fds, int *count)
 }
 
 /* ---- a writer ---- */
-
 
 int fake_memory(uint64_t size, void **address, int seals)
 {
@@ -149,8 +150,8 @@ static void corrupt(struct fake *fake, union sl_message *message, int *fds, int 
 static void send_and_close(int connection, const union sl_message *message, const int *fds, int count)
 {
     if (message->header.size)
-        raw_send(connection, message, message->header.size > sizeof *message ? sizeof *message : message->header.size, fds,
-                 count);
+        raw_send(connection, message, message->header.size > sizeof *message ? sizeof *message : message->header.size,
+                 fds, count);
     for (int i = 0; i < count; i++)
         close(fds[i]);
 }

@@ -14,7 +14,7 @@
 #include "native/wire/message.h"
 
 #define RAW_PAGE 4096
-#define RAW_FDS 254 /* one more than the kernel passes */
+#define RAW_FDS  254 /* one more than the kernel passes */
 
 /* The address of a channel's socket. */
 struct sockaddr_un raw_address(const char *name);

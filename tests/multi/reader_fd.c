@@ -15,9 +15,9 @@
 #include "multi/kit.h"
 #include "util/hooks.h"
 
-#define KIB 1024
-#define WAKE_MS 20000 /* a bound, not a measurement */
-#define QUIET_MS 700 /* longer than the time between two attempts to connect */
+#define KIB      1024
+#define WAKE_MS  20000 /* a bound, not a measurement */
+#define QUIET_MS 700   /* longer than the time between two attempts to connect */
 
 static bool readable(int fd, int timeout_ms)
 {

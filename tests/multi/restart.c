@@ -12,7 +12,7 @@
 
 #include "multi/kit.h"
 
-#define KIB 1024
+#define KIB  1024
 #define SOON (10 * SLUICE_S)
 
 static struct child start_writer(const char *a, const char *b)
@@ -458,7 +458,8 @@ TEST(descriptors_end_at_exec)
 TEST(twenty_restarts_under_running_readers)
 {
     test_dir();
-    struct child newest = kit_start("reader", "open_ms=-1", NULL), recorder = kit_start("reader", "mode=1", "open_ms=-1", NULL);
+    struct child newest = kit_start("reader", "open_ms=-1", NULL),
+                 recorder = kit_start("reader", "mode=1", "open_ms=-1", NULL);
     child_expect(&newest, "open", 5);
     child_expect(&recorder, "open", 5);
     EXPECT_ANSWER(&newest, "run", "running");

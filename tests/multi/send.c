@@ -95,7 +95,7 @@ TEST(send_takes_times_and_metadata_along)
     struct sluice_frame header = { .capture_ns = 777, .capture_clock = SLUICE_CLOCK_MEDIA, .meta_size = 3 }, frame;
     struct sluice_array array;
 
-    header.meta = (void *)(uintptr_t)"abc";
+    header.meta = (void *)(uintptr_t) "abc";
     memset(data, 9, sizeof data);
     CHECK_OK(sluice_array_wrap(&array, NULL, data, u8, 1, &shape, NULL));
     CHECK_OK(sluice_writer_send_frame(writer, &header, &array, 1, SLUICE_ON_CPU, NULL));

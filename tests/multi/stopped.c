@@ -21,11 +21,13 @@ static struct child start_writer(const char *options[4])
 #define LOOKS 40
 
 /* Of writers that evict: readers that must not be evicted need less time. */
-#define LEASE "lease_ms=3000"
+#define LEASE    "lease_ms=3000"
 #define LEASE_NS (3 * SLUICE_S)
 
 /* The newest reader beside the writer for a while, at 1,000 frames a second. */
-struct outcome { long long frames, missed, p99, dropped; };
+struct outcome {
+    long long frames, missed, p99, dropped;
+};
 
 static struct outcome measure(struct child *writer, struct child *reader)
 {

@@ -125,7 +125,8 @@ TEST(another_user_is_refused_unless_named)
     writer = open_for(friends, 2, NULL, 0);
     READ_AS("took 1", "uid=65533", "trust=0");
     READ_AS("took 1", "uid=4242", "trust=0");
-    READ_AS("E_PERMISSION channel 'cam' belongs to user 0 and user 65532 is not among those it allows", "uid=65532", "trust=0");
+    READ_AS("E_PERMISSION channel 'cam' belongs to user 0 and user 65532 is not among those it allows", "uid=65532",
+            "trust=0");
     /* Nor does a reader trust just any writer. */
     READ_AS("E_PERMISSION the writer of channel 'cam' is user 0, whom this reader does not trust", "uid=65533");
     CHECK_EQ(kit_writer_stats(writer).refused, 1);

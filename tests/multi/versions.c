@@ -13,7 +13,7 @@
 
 #include "multi/raw.h"
 
-#define KIB 1024
+#define KIB          1024
 #define DROP_SECONDS 20 /* a silent peer has 1 s */
 
 static void say(int fd, const union sl_message *message)
@@ -129,16 +129,46 @@ TEST(nonsense_in_a_hello_is_refused)
         size_t size = hello.header.size;
         const char *word = "hello";
         switch (i) {
-        case 0: hello.hello.magic ^= 1; word = "does not speak Sluice"; break;
-        case 1: hello.hello.role = 9; word = "role 9"; break;
-        case 2: hello.hello.mode = 2; word = "mode 2"; break;
-        case 3: hello.hello.hold = 0; word = "hold 0"; break;
-        case 4: hello.hello.every = 0; word = "every 0"; break;
-        case 5: hello.hello.writable = 2; word = "writable 2"; break;
-        case 6: size--; word = "has 111 bytes"; break;
-        case 7: hello.header.size = 4000; word = "says 4000"; break;
-        case 8: hello.header.type = 77; word = "unknown type 77"; break;
-        case 9: size = 3; word = "3 bytes is too short"; break;
+        case 0:
+            hello.hello.magic ^= 1;
+            word = "does not speak Sluice";
+            break;
+        case 1:
+            hello.hello.role = 9;
+            word = "role 9";
+            break;
+        case 2:
+            hello.hello.mode = 2;
+            word = "mode 2";
+            break;
+        case 3:
+            hello.hello.hold = 0;
+            word = "hold 0";
+            break;
+        case 4:
+            hello.hello.every = 0;
+            word = "every 0";
+            break;
+        case 5:
+            hello.hello.writable = 2;
+            word = "writable 2";
+            break;
+        case 6:
+            size--;
+            word = "has 111 bytes";
+            break;
+        case 7:
+            hello.header.size = 4000;
+            word = "says 4000";
+            break;
+        case 8:
+            hello.header.type = 77;
+            word = "unknown type 77";
+            break;
+        case 9:
+            size = 3;
+            word = "3 bytes is too short";
+            break;
         }
         int fd = raw_dial("cam");
         CHECK_EQ(send(fd, &hello, size, MSG_NOSIGNAL), (ssize_t)size);
@@ -188,7 +218,7 @@ TEST(messages_in_the_wrong_order_end_the_connection)
         refused++;
     }
     const union sl_message *second[] = { &hello, &query, &welcome, &ack };
-    ack.ack.memory = 9; /* which was never sent */
+    ack.ack.memory = 9;           /* which was never sent */
     for (int i = 0; i < 4; i++) { /* after it */
         int fd = raw_dial("cam");
         say(fd, &hello);

@@ -9,7 +9,7 @@
 
 #include "multi/kit.h"
 
-#define KIB 1024
+#define KIB  1024
 #define SOON (10 * SLUICE_S) /* a bound, far below the timeout that would apply otherwise */
 
 /* ---- how long ---- */
@@ -81,7 +81,10 @@ TEST(a_sleeper_is_woken_by_a_commit)
     role_stop(&writer);
 }
 
-static void on_alarm(int number) { (void)number; }
+static void on_alarm(int number)
+{
+    (void)number;
+}
 
 TEST(signals_neither_shorten_nor_end_a_wait)
 {

@@ -40,9 +40,8 @@ static void check_same(const struct size *before, const char *what, long cycle)
         return;
     if (now.resources.bytes > before->resources.bytes + MORE_BYTES ||
         now.memory.resident > before->memory.resident + MORE_KIB)
-        FAIL("%s: %zu bytes from malloc (%zu before), %ld KiB in all (%ld)", when,
-             now.resources.bytes, before->resources.bytes, now.memory.resident,
-             before->memory.resident);
+        FAIL("%s: %zu bytes from malloc (%zu before), %ld KiB in all (%ld)", when, now.resources.bytes,
+             before->resources.bytes, now.memory.resident, before->memory.resident);
 }
 
 /* The first check is the reference. */

@@ -28,8 +28,7 @@ static sluice_writer *open_writer(void)
 static void join(struct child *crowd)
 {
     for (int i = 0; i < SLUICE_MAX_READERS; i++)
-        crowd[i] =
-            kit_start("reader", i % 2 ? "mode=1" : "mode=0", "depth=8", "open_ms=20000", NULL);
+        crowd[i] = kit_start("reader", i % 2 ? "mode=1" : "mode=0", "depth=8", "open_ms=20000", NULL);
     for (int i = 0; i < SLUICE_MAX_READERS; i++)
         child_expect(&crowd[i], "open", 30);
 }
@@ -120,8 +119,7 @@ TEST_TIMEOUT(sixty_four_readers_at_once, 240)
         CHECK_EQ(kit_writer_stats(writer).readers, SLUICE_MAX_READERS);
         one_more_is_refused();
         write_and_check(writer, crowd);
-        for (int i = 0; i < SLUICE_MAX_READERS;
-             i++) { /* each holds a frame, many of them another one */
+        for (int i = 0; i < SLUICE_MAX_READERS; i++) { /* each holds a frame, many of them another one */
             CHECK_OK(kit_commit(writer));
             EXPECT_ANSWER(&crowd[i], "hold 20000", "holds ");
         }

@@ -89,8 +89,7 @@ double record_growth(const struct record *record, unsigned seat, enum column col
 
     for (int i = first; i < record->rows; i++)
         for (int j = i + 1; j < record->rows; j++)
-            slopes[count++] =
-                (record->cells[j][seat][column] - record->cells[i][seat][column]) / (j - i);
+            slopes[count++] = (record->cells[j][seat][column] - record->cells[i][seat][column]) / (j - i);
     if (count == 0)
         return 0;
     qsort(slopes, (size_t)count, sizeof slopes[0], ascending);
@@ -117,9 +116,8 @@ static void write_cells(const double *cells, FILE *out)
 
 static void write_row(const struct record *record, int row, const pid_t *pids, FILE *out)
 {
-    fprintf(out, "{\"row\":%d,\"leases\":%d,\"dropped\":%ld,\"openings\":%ld,\"answers\":%ld",
-            row + 1, record->leases[row], record->dropped[row], record->openings[row],
-            record->answers[row]);
+    fprintf(out, "{\"row\":%d,\"leases\":%d,\"dropped\":%ld,\"openings\":%ld,\"answers\":%ld", row + 1,
+            record->leases[row], record->dropped[row], record->openings[row], record->answers[row]);
     for (unsigned s = 0; s < SEATS; s++) {
         if (!pids[s])
             continue;

@@ -111,10 +111,8 @@ static const struct {
     uint32_t mode, depth, hold, every;
     bool polls;
 } kinds[SEATS] = {
-    [SEAT_NEWEST] = { SLUICE_NEWEST, 0, 1, 1, false },
-    [SEAT_IN_ORDER] = { SLUICE_IN_ORDER, 4, 1, 1, false },
-    [SEAT_HOLDING] = { SLUICE_IN_ORDER, 2, 3, 1, false },
-    [SEAT_POLLING] = { SLUICE_NEWEST, 0, 2, 1, true },
+    [SEAT_NEWEST] = { SLUICE_NEWEST, 0, 1, 1, false },    [SEAT_IN_ORDER] = { SLUICE_IN_ORDER, 4, 1, 1, false },
+    [SEAT_HOLDING] = { SLUICE_IN_ORDER, 2, 3, 1, false }, [SEAT_POLLING] = { SLUICE_NEWEST, 0, 2, 1, true },
     [SEAT_THIRD] = { SLUICE_IN_ORDER, 3, 1, 3, false },
 };
 

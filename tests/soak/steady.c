@@ -72,8 +72,7 @@ static void look(struct soak *soak)
         if (!soak->pids[seat])
             continue;
         if (child_ended(&soak->children[seat]))
-            FAIL("the process '%s' has ended with status %d", seat_names[seat],
-                 soak->children[seat].status);
+            FAIL("the process '%s' has ended with status %d", seat_names[seat], soak->children[seat].status);
         record_sample(&soak->record, seat, soak->pids[seat]);
     }
     count_leases(soak);
@@ -104,8 +103,7 @@ static void end_all(struct soak *soak)
     for (unsigned seat = SEAT_NEWEST; seat < SEATS; seat++)
         if (soak->pids[seat])
             role_stop(&soak->children[seat]);
-    CHECK_SOON(sluice_channel_info(CHANNEL, SLUICE_DEFAULT, &info, NULL, 0) == 0 && !info.readers,
-               10);
+    CHECK_SOON(sluice_channel_info(CHANNEL, SLUICE_DEFAULT, &info, NULL, 0) == 0 && !info.readers, 10);
     atomic_store(&soak->shared->stage, ALL_LEAVE);
     role_stop(&soak->children[SEAT_WRITER]);
     folder_check(true);
@@ -131,8 +129,8 @@ static bool check_trend(const struct soak *soak, unsigned seat)
         double mean = record_mean(&soak->record, seat, limits[i].column);
         if (grown <= limits[i].most + limits[i].part * mean * MIN_ROWS / soak->record.rows)
             continue;
-        fprintf(stderr, "%s: %s grew by %.1f, at %.1f on average\n", seat_names[seat],
-                column_names[limits[i].column], grown, mean);
+        fprintf(stderr, "%s: %s grew by %.1f, at %.1f on average\n", seat_names[seat], column_names[limits[i].column],
+                grown, mean);
         /* A sanitizer keeps freed memory for a while. */
         flat = flat && limits[i].column < FDS && test_slowness() > 1;
     }

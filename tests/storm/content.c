@@ -90,11 +90,10 @@ void content_shape(struct sluice_frame *frame, const struct label *label, bool m
     memset((char *)frame->meta + 16, (int)(label->sequence & 0xff), frame->meta_size - 16);
 }
 
-static bool wrong(char *why, unsigned size, const char *what, uint64_t row, uint64_t is,
-                  uint64_t should)
+static bool wrong(char *why, unsigned size, const char *what, uint64_t row, uint64_t is, uint64_t should)
 {
-    snprintf(why, size, "%s in row %llu is %llu, not %llu", what, (unsigned long long)row,
-             (unsigned long long)is, (unsigned long long)should);
+    snprintf(why, size, "%s in row %llu is %llu, not %llu", what, (unsigned long long)row, (unsigned long long)is,
+             (unsigned long long)should);
     return false;
 }
 
@@ -107,9 +106,8 @@ bool content_check(const struct sluice_frame *frame, const struct content *conte
         snprintf(why, size, "%s", sluice_last_error());
         return false;
     }
-    *label = (struct label){
-        .sequence = frame->sequence, .session = frame->session, .dropped = row[2], .rows = row[3]
-    };
+    *label =
+        (struct label){ .sequence = frame->sequence, .session = frame->session, .dropped = row[2], .rows = row[3] };
     if (label->rows < 1 || label->rows > MAX_ROWS)
         return wrong(why, size, "the capacity", 0, label->rows, MAX_ROWS);
     if (content->shape[0] != (int64_t)rows_of(label) || content->bytes != rows_of(label) * UINT64_C(4096))

@@ -9,7 +9,7 @@
 
 #define FRAME_BYTES (MAX_ROWS * ROW_BYTES + ROW_BYTES) /* the rows, and the tag */
 #define SLOTS       128                                /* the highest slot number */
-#define MAX_DELAY      (SLUICE_MS / 2)
+#define MAX_DELAY   (SLUICE_MS / 2)
 
 static struct sluice_device device;
 
@@ -152,7 +152,7 @@ void frame_io_begin_check(struct frame_io *io, const struct sluice_frame *frame,
 }
 
 bool frame_io_check(struct frame_io *io, const struct sluice_frame *frame, const struct content *content,
-                struct label *label, char *why, unsigned size)
+                    struct label *label, char *why, unsigned size)
 {
     if (frame_io_is_gpu())
         CHECK_OK(sluice_stream_synchronize(io->stream));

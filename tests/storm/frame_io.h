@@ -44,6 +44,6 @@ void frame_io_call_after(struct frame_io *io, void (*function)(void *data), void
 /* The check of a held frame, in two steps: release may be queued in between. */
 void frame_io_begin_check(struct frame_io *io, const struct sluice_frame *frame, struct content *content);
 bool frame_io_check(struct frame_io *io, const struct sluice_frame *frame, const struct content *content,
-                struct label *label, char *why, unsigned size);
+                    struct label *label, char *why, unsigned size);
 
 #endif

@@ -9,8 +9,8 @@
 #include "harness/test.h"
 #include "storm/worker.h"
 
-#define LONG_WAIT    (3 * SLUICE_S / 2)
-#define MANY 50
+#define LONG_WAIT (3 * SLUICE_S / 2)
+#define MANY      50
 
 void reading_open(struct reading *reading, int64_t timeout_ns)
 {
@@ -44,17 +44,14 @@ void reading_close(struct reading *reading)
 
 /* ---- what must hold for a frame ---- */
 
-static void torn(const struct reading *reading, const struct sluice_frame *frame, const char *when,
-                 const char *why)
+static void torn(const struct reading *reading, const struct sluice_frame *frame, const char *when, const char *why)
 {
     FAIL("channel %s: frame %llu of session %016llx in slot %u, %s: %s", reading->channel,
-         (unsigned long long)frame->sequence, (unsigned long long)frame->session, frame->slot, when,
-         why);
+         (unsigned long long)frame->sequence, (unsigned long long)frame->session, frame->slot, when, why);
 }
 
 /* Within a session sequences grow, and the frames taken and missed add up to all there were. */
-static void check_order(struct reading *reading, const struct sluice_frame *frame,
-                        const struct label *label)
+static void check_order(struct reading *reading, const struct sluice_frame *frame, const struct label *label)
 {
     if (frame->session == reading->session) {
         uint64_t every = reading->every ? reading->every : 1, want = reading->last + every;
@@ -64,10 +61,10 @@ static void check_order(struct reading *reading, const struct sluice_frame *fram
         reading->lost += frame->sequence - want;
         /* A wanted frame that was lost hides the unwanted ones after it. */
         if (frame->missed > missed || frame->missed * every < missed)
-            FAIL("channel %s: frame %llu after %llu, %llu dropped after %llu, and %llu missed",
-                 reading->channel, (unsigned long long)frame->sequence,
-                 (unsigned long long)reading->last, (unsigned long long)label->dropped,
-                 (unsigned long long)reading->dropped, (unsigned long long)frame->missed);
+            FAIL("channel %s: frame %llu after %llu, %llu dropped after %llu, and %llu missed", reading->channel,
+                 (unsigned long long)frame->sequence, (unsigned long long)reading->last,
+                 (unsigned long long)label->dropped, (unsigned long long)reading->dropped,
+                 (unsigned long long)frame->missed);
     } else if (reading->session) {
         CHECK((frame->flags & SLUICE_FRAME_NEW_SESSION) != 0);
     }
@@ -89,14 +86,12 @@ static void check_lost(const struct reading *reading)
 
     if (reading->mode != SLUICE_IN_ORDER || reading->every > 1)
         return;
-    while (atomic_load(&writer->session) == reading->session &&
-           atomic_load(&writer->stolen) < reading->lost) {
+    while (atomic_load(&writer->session) == reading->session && atomic_load(&writer->stolen) < reading->lost) {
         if (test_now() > until) {
             if (atomic_load(&writer->beat) - beat > MANY)
                 FAIL("channel %s: %llu frames of session %016llx are lost, the writer has taken "
                      "%llu back",
-                     reading->channel, (unsigned long long)reading->lost,
-                     (unsigned long long)reading->session,
+                     reading->channel, (unsigned long long)reading->lost, (unsigned long long)reading->session,
                      (unsigned long long)atomic_load(&writer->stolen));
             return;
         }
@@ -196,8 +191,7 @@ static int poll_and_acquire(struct reading *reading, int64_t timeout_ns, struct 
     if (reading->spurious)
         test_nap(SLUICE_MS / 5);
     if (reading->spurious > 1000)
-        FAIL("channel %s: the descriptor was readable 1000 times in a row without a frame",
-             reading->channel);
+        FAIL("channel %s: the descriptor was readable 1000 times in a row without a frame", reading->channel);
     return r;
 }
 
@@ -232,9 +226,8 @@ bool reading_take(struct reading *reading, int64_t timeout_ns)
     bool connected = reading->session != 0; /* in order: what was committed before that is not its own */
     int64_t start = test_now();
     state_doing(worker->seat, reading->poll ? "poll" : "acquire");
-    int r = reading->poll
-                ? poll_and_acquire(reading, timeout_ns, frame)
-                : sluice_reader_acquire(reading->reader, worker->io->stream, timeout_ns, frame);
+    int r = reading->poll ? poll_and_acquire(reading, timeout_ns, frame)
+                          : sluice_reader_acquire(reading->reader, worker->io->stream, timeout_ns, frame);
     state_beat(worker->seat);
     if (timeout_ns >= LONG_WAIT && connected && state_still(state, CALM, change))
         check_wake(reading, writer, before, start, timeout_ns);
@@ -245,9 +238,7 @@ bool reading_take(struct reading *reading, int64_t timeout_ns)
     case SLUICE_NO_WRITER: test_nap(SLUICE_MS); return false;
     case SLUICE_TIMEOUT:
     case SLUICE_AGAIN: return false;
-    default:
-        FAIL("channel %s: acquire gave %s: %s", reading->channel, sluice_result_name(r),
-             sluice_last_error());
+    default: FAIL("channel %s: acquire gave %s: %s", reading->channel, sluice_result_name(r), sluice_last_error());
     }
 }
 
@@ -280,9 +271,8 @@ void reading_run(struct reading *reading)
 
     while ((phase = atomic_load(&worker->state->phase)) != END) {
         if (!reading->reader)
-            reading_open(reading, worker_chance(worker, 2)
-                                      ? SLUICE_LATER
-                                      : (int64_t)worker_random(worker, 100) * SLUICE_MS);
+            reading_open(reading,
+                         worker_chance(worker, 2) ? SLUICE_LATER : (int64_t)worker_random(worker, 100) * SLUICE_MS);
         if (!reading->reader)
             continue;
         if (phase == SLOTS)

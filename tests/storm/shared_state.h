@@ -22,15 +22,15 @@ enum phase {
 enum { RECENT = 64 };
 
 struct seat {
-    _Atomic uint64_t beat;    /* incremented whenever a call returned */
-    _Atomic uint64_t doing;   /* the call it is in: up to 8 letters */
-    _Atomic uint64_t frames;  /* taken, or committed */
-    _Atomic uint64_t ready; /* a writer's frames, which a GPU may finish long after their commit */
+    _Atomic uint64_t beat;            /* incremented whenever a call returned */
+    _Atomic uint64_t doing;           /* the call it is in: up to 8 letters */
+    _Atomic uint64_t frames;          /* taken, or committed */
+    _Atomic uint64_t ready;           /* a writer's frames, which a GPU may finish long after their commit */
     _Atomic int64_t ready_ns[RECENT]; /* when they were, by their number */
-    _Atomic uint64_t session; /* of the frame taken last; a writer's own */
-    _Atomic uint64_t stolen; /* a writer's: unread frames that it took back from readers in order */
-    _Atomic uint64_t checked; /* frames checked since the storm began */
-    char died_at[POINT_NAME]; /* the kill point at which it died */
+    _Atomic uint64_t session;         /* of the frame taken last; a writer's own */
+    _Atomic uint64_t stolen;          /* a writer's: unread frames that it took back from readers in order */
+    _Atomic uint64_t checked;         /* frames checked since the storm began */
+    char died_at[POINT_NAME];         /* the kill point at which it died */
 };
 
 struct shared_state {

@@ -66,7 +66,7 @@ static void storm(struct supervisor *supervisor, uint64_t kills)
         if (test_now() >= stop_ns) {
             bool shortly = !worker_chance(&supervisor->dice, 8);
             supervisor_stop(supervisor, victim(supervisor),
-                      (int64_t)worker_random(&supervisor->dice, shortly ? 30 : 500) * SLUICE_MS);
+                            (int64_t)worker_random(&supervisor->dice, shortly ? 30 : 500) * SLUICE_MS);
             stop_ns = next(supervisor, STOP_EVERY);
         }
         test_nap(SLUICE_MS);
@@ -118,11 +118,11 @@ TEST_TIMEOUT(kill_storm, 86400)
 {
     struct timespec clock;
     clock_gettime(CLOCK_REALTIME, &clock);
-    uint64_t seed =
-        number_from("SLUICE_STORM_SEED", (uint64_t)clock.tv_nsec ^ (uint64_t)getpid() << 32);
+    uint64_t seed = number_from("SLUICE_STORM_SEED", (uint64_t)clock.tv_nsec ^ (uint64_t)getpid() << 32);
     uint64_t kills = number_from("SLUICE_STORM_KILLS", (uint64_t)test_scale(3000));
     int64_t begun = test_now(),
-            limit = (int64_t)((60 + SECONDS_A_KILL * (frame_io_is_slow() ? SLOWER : 1) * (double)kills) * test_slowness() * 1e9);
+            limit = (int64_t)((60 + SECONDS_A_KILL * (frame_io_is_slow() ? SLOWER : 1) * (double)kills) *
+                              test_slowness() * 1e9);
     struct supervisor supervisor;
 
     frame_io_require();
@@ -139,8 +139,8 @@ TEST_TIMEOUT(kill_storm, 86400)
             check_stopped_writer(&supervisor);
         storm(&supervisor, kills);
         if (test_now() - begun > limit)
-            FAIL("only %llu of %llu kills; seed %llu", (unsigned long long)supervisor.kills,
-                 (unsigned long long)kills, (unsigned long long)seed);
+            FAIL("only %llu of %llu kills; seed %llu", (unsigned long long)supervisor.kills, (unsigned long long)kills,
+                 (unsigned long long)seed);
     }
     supervisor_wait_progress(&supervisor);
     folder_check(false);

@@ -35,11 +35,11 @@ static const struct {
     { "after_announce", W, 2 },    { "before_numbering", W, 2 }, { "before_growing", W, 2 },
     { "after_retire_mark", W, 8 }, { "before_forget", W, 2 },    { "after_lock", W, 1 },
     { "before_rename", W, 1 },     { "after_listen", W, 1 },     { "before_welcome", W, 8 },
-    { "before_memory", W, 8 },
-    { "before_lease", R, 400 },    { "after_lease", R, 400 },    { "before_keep", R, 400 },
-    { "after_keep", R, 400 },      { "after_acquire", R, 400 },  { "before_release", R, 400 },
-    { "after_release", R, 400 },   { "before_switch", R, 1 },    { "after_hello", R, 1 },
-    { "after_welcome", R, 1 },     { "before_ack", R, 4 },       { "before_bye", O, 8 },
+    { "before_memory", W, 8 },     { "before_lease", R, 400 },   { "after_lease", R, 400 },
+    { "before_keep", R, 400 },     { "after_keep", R, 400 },     { "after_acquire", R, 400 },
+    { "before_release", R, 400 },  { "after_release", R, 400 },  { "before_switch", R, 1 },
+    { "after_hello", R, 1 },       { "after_welcome", R, 1 },    { "before_ack", R, 4 },
+    { "before_bye", O, 8 },
 };
 #define POINTS (sizeof points / sizeof points[0])
 
@@ -63,8 +63,7 @@ static void choose_point(struct supervisor *supervisor, unsigned seat, char *spe
 
     for (size_t i = 0, from = worker_random(&supervisor->dice, POINTS); i < POINTS; i++) {
         size_t p = (from + i) % POINTS;
-        if ((points[p].who & who_is(seat)) &&
-            (best < 0 || supervisor->at_point[p] < supervisor->at_point[best]))
+        if ((points[p].who & who_is(seat)) && (best < 0 || supervisor->at_point[p] < supervisor->at_point[best]))
             best = (int)p;
     }
     if (best < 0 || worker_chance(&supervisor->dice, 3))
@@ -92,22 +91,18 @@ static void start(struct supervisor *supervisor, unsigned seat)
     char number[8], spec[48], random[24];
 
     snprintf(number, sizeof number, "%u", seat);
-    snprintf(random, sizeof random, "%016llx",
-             (unsigned long long)worker_random(&supervisor->dice, UINT64_MAX));
+    snprintf(random, sizeof random, "%016llx", (unsigned long long)worker_random(&supervisor->dice, UINT64_MAX));
     choose_point(supervisor, seat, spec, sizeof spec);
     memset(supervisor->state->seats[seat].died_at, 0, POINT_NAME);
-    const char *const argv[] = {
-        "/proc/self/exe", "--role", "worker.worker", number, spec, random, NULL
-    };
+    const char *const argv[] = { "/proc/self/exe", "--role", "worker.worker", number, spec, random, NULL };
     *process = (struct process){ .child = child_start(argv), .born_ns = test_now() };
     supervisor->starts++;
 }
 
 void supervisor_begin(struct supervisor *supervisor, struct shared_state *state, uint64_t seed)
 {
-    *supervisor = (struct supervisor){
-        .state = state, .seed = seed, .dice = { .random = seed | 1 }, .looked_ns = test_now()
-    };
+    *supervisor =
+        (struct supervisor){ .state = state, .seed = seed, .dice = { .random = seed | 1 }, .looked_ns = test_now() };
 }
 
 void supervisor_start(struct supervisor *supervisor)
@@ -195,8 +190,7 @@ void supervisor_show(const struct supervisor *supervisor, unsigned seat)
     char command[160], path[64];
 
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    snprintf(command, sizeof command, "gdb -batch -p %d -ex 'thread apply all bt' 2>/dev/null 1>&2",
-             (int)pid);
+    snprintf(command, sizeof command, "gdb -batch -p %d -ex 'thread apply all bt' 2>/dev/null 1>&2", (int)pid);
     if (system("command -v gdb >/dev/null") == 0 && system(command) == 0)
         return;
     DIR *tasks = opendir(path);
@@ -211,8 +205,7 @@ void supervisor_show(const struct supervisor *supervisor, unsigned seat)
         closedir(tasks);
 }
 
-static void check_beat(struct supervisor *supervisor, unsigned seat, unsigned thread, unsigned at,
-                       int64_t passed)
+static void check_beat(struct supervisor *supervisor, unsigned seat, unsigned thread, unsigned at, int64_t passed)
 {
     struct process *process = &supervisor->processes[at];
     struct seat *state = &supervisor->state->seats[seat];
@@ -227,9 +220,8 @@ static void check_beat(struct supervisor *supervisor, unsigned seat, unsigned th
     if ((double)process->still_ns[thread] < supervisor_limit() * 1e9)
         return;
     supervisor_show(supervisor, at);
-    FAIL("the process '%s' has been in '%.8s' for %.1f s; seed %llu", seat_names[seat],
-         (const char *)&doing, (double)process->still_ns[thread] / 1e9,
-         (unsigned long long)supervisor->seed);
+    FAIL("the process '%s' has been in '%.8s' for %.1f s; seed %llu", seat_names[seat], (const char *)&doing,
+         (double)process->still_ns[thread] / 1e9, (unsigned long long)supervisor->seed);
 }
 
 void supervisor_poll(struct supervisor *supervisor)
@@ -265,8 +257,7 @@ static bool is_forward(const struct supervisor *supervisor, unsigned seat, uint6
 
     if (atomic_load(&state[seat].frames) < before + ENOUGH_FRAMES)
         return false;
-    return seat == SEAT_OBSERVER || seat == SEAT_CHAIN ||
-           atomic_load(&state[seat].session) == session;
+    return seat == SEAT_OBSERVER || seat == SEAT_CHAIN || atomic_load(&state[seat].session) == session;
 }
 
 void supervisor_wait_progress(struct supervisor *supervisor)
@@ -296,8 +287,7 @@ void supervisor_wait_progress(struct supervisor *supervisor)
                  "is %016llx; seed %llu",
                  seat_names[late],
                  (unsigned long long)(atomic_load(&supervisor->state->seats[late].frames) - before[late]),
-                 (double)waited / 1e9,
-                 (unsigned long long)atomic_load(&supervisor->state->seats[late].session),
+                 (double)waited / 1e9, (unsigned long long)atomic_load(&supervisor->state->seats[late].session),
                  (unsigned long long)atomic_load(&supervisor->state->seats[SEAT_WRITER].session),
                  (unsigned long long)supervisor->seed);
         }
@@ -321,14 +311,16 @@ static void write_points(const struct supervisor *supervisor, FILE *out)
 {
     fputs("\"points\":{", out);
     for (size_t p = 0; p < POINTS; p++)
-        fprintf(out, "%s\"%s\":%llu", p ? "," : "", points[p].name,
-                (unsigned long long)supervisor->at_point[p]);
+        fprintf(out, "%s\"%s\":%llu", p ? "," : "", points[p].name, (unsigned long long)supervisor->at_point[p]);
     fputs("}\n", out);
 }
 
 void supervisor_report(const struct supervisor *supervisor, double seconds, bool all_points)
 {
-    const struct { const char *name; uint64_t value; } counts[] = {
+    const struct {
+        const char *name;
+        uint64_t value;
+    } counts[] = {
         { "seed", supervisor->seed },         { "kills", supervisor->kills },
         { "by_point", supervisor->by_point }, { "while_stopped", supervisor->while_stopped },
         { "stops", supervisor->stops },       { "starts", supervisor->starts },
@@ -338,8 +330,7 @@ void supervisor_report(const struct supervisor *supervisor, double seconds, bool
     for (unsigned seat = 0; seat < SEATS; seat++)
         checked += atomic_load(&supervisor->state->seats[seat].checked);
     FILE *out = test_record("SLUICE_STORM_RECORD");
-    fprintf(out, "\"seconds\":%.1f,\n\"frames_checked\":%llu,\n", seconds,
-            (unsigned long long)checked);
+    fprintf(out, "\"seconds\":%.1f,\n\"frames_checked\":%llu,\n", seconds, (unsigned long long)checked);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         fprintf(out, "\"%s\":%llu,\n", counts[i].name, (unsigned long long)counts[i].value);
     write_points(supervisor, out);

@@ -10,11 +10,10 @@
 #include "harness/test.h"
 #include "storm/content.h"
 
-#define NAME    "survivor"
-#define READERS 4
-#define ROUND   20 /* kills between two checks */
-#define ENOUGH_BYTES \
-    (32 * 1024) /* what malloc may have grown by: less than a round's connections need */
+#define NAME         "survivor"
+#define READERS      4
+#define ROUND        20          /* kills between two checks */
+#define ENOUGH_BYTES (32 * 1024) /* what malloc may have grown by: less than a round's connections need */
 
 static sluice_writer *open_writer(struct sluice_format *format)
 {
@@ -105,8 +104,7 @@ static void check_same(const struct resources *before, const struct resources *n
     CHECK_EQ(now->fds, before->fds);
     CHECK_EQ(now->mappings, before->mappings);
     CHECK_EQ(now->threads, before->threads);
-    if (test_slowness() <=
-        1) /* sanitizers have a malloc of their own, and check for leaks themselves */
+    if (test_slowness() <= 1) /* sanitizers have a malloc of their own, and check for leaks themselves */
         CHECK_LE(now->bytes, before->bytes + ENOUGH_BYTES);
 }
 

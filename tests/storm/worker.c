@@ -162,8 +162,8 @@ static void play_observer(struct worker *worker)
     while (phase(worker) != END) {
         struct sluice_channel_info info = { .size = sizeof info };
         state_doing(worker->seat, "info");
-        int r = sluice_channel_info(worker_chance(worker, 3) ? FAR : NEAR, 300 * SLUICE_MS, &info,
-                                    readers, SLUICE_MAX_READERS);
+        int r = sluice_channel_info(worker_chance(worker, 3) ? FAR : NEAR, 300 * SLUICE_MS, &info, readers,
+                                    SLUICE_MAX_READERS);
         state_beat(worker->seat);
         if (r == 0) {
             CHECK_LE(info.readers, SLUICE_MAX_READERS);
@@ -188,26 +188,18 @@ static void play(struct worker *worker, unsigned number)
     switch (number) {
     case SEAT_WRITER: play_writer(worker); break;
     case SEAT_NEWEST: play_reader(worker, (struct reading){ .mode = SLUICE_NEWEST }); break;
-    case SEAT_IN_ORDER:
-        play_reader(worker, (struct reading){ .mode = SLUICE_IN_ORDER, .depth = 3 });
-        break;
-    case SEAT_HOLDING:
-        play_reader(worker, (struct reading){ .mode = SLUICE_IN_ORDER, .hold = 2 });
-        break;
-    case SEAT_POLLING:
-        play_reader(worker, (struct reading){ .mode = SLUICE_NEWEST, .poll = true });
-        break;
+    case SEAT_IN_ORDER: play_reader(worker, (struct reading){ .mode = SLUICE_IN_ORDER, .depth = 3 }); break;
+    case SEAT_HOLDING: play_reader(worker, (struct reading){ .mode = SLUICE_IN_ORDER, .hold = 2 }); break;
+    case SEAT_POLLING: play_reader(worker, (struct reading){ .mode = SLUICE_NEWEST, .poll = true }); break;
     case SEAT_OBSERVER: play_observer(worker); break;
     case SEAT_OPENER: play_opener(worker); break;
     case SEAT_THREADS: play_threads(worker); break;
     case SEAT_CHAIN: play_chain(worker); break;
     case SEAT_FAR_POLLING:
-        play_reader(worker, (struct reading){
-                              .channel = FAR, .far = true, .poll = true, .mode = SLUICE_IN_ORDER });
+        play_reader(worker, (struct reading){ .channel = FAR, .far = true, .poll = true, .mode = SLUICE_IN_ORDER });
         break;
     case SEAT_FAR_IN_ORDER:
-        play_reader(worker, (struct reading){
-                              .channel = FAR, .far = true, .mode = SLUICE_IN_ORDER, .depth = 1 });
+        play_reader(worker, (struct reading){ .channel = FAR, .far = true, .mode = SLUICE_IN_ORDER, .depth = 1 });
         break;
     default: FAIL("there is no seat %u", number);
     }
@@ -217,7 +209,8 @@ ROLE(worker)
 {
     CHECK_EQ(argc, 4);
     unsigned number = (unsigned)strtoul(argv[1], NULL, 10);
-    struct worker worker = { .state = test_shared_memory(sizeof(struct shared_state)), .random = strtoull(argv[3], NULL, 16) | 1 };
+    struct worker worker = { .state = test_shared_memory(sizeof(struct shared_state)),
+                             .random = strtoull(argv[3], NULL, 16) | 1 };
 
     CHECK(number < PROCESSES);
     worker.seat = &worker.state->seats[number];

@@ -7,9 +7,9 @@
 
 #include <sluice/sluice.h>
 
-#include "storm/shared_state.h"
 #include "storm/content.h"
 #include "storm/frame_io.h"
+#include "storm/shared_state.h"
 
 /* Channel "near" has one writer; the chain reads it and writes "far". */
 #define NEAR "near"
@@ -57,7 +57,7 @@ struct reading {
     bool poll; /* waits on the descriptor */
     sluice_reader *reader;
     uint64_t session, last, dropped; /* of the frame taken last; 0: none to compare with */
-    uint64_t lost; /* frames overwritten before they were taken, in this session */
+    uint64_t lost;                   /* frames overwritten before they were taken, in this session */
     struct sluice_frame held[MOST_HELD];
     uint32_t held_count;
     uint32_t spurious; /* times in a row that the descriptor was readable without a reason */

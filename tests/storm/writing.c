@@ -33,8 +33,7 @@ void writing_open(struct writing *writing)
     params.format = &format;
     params.device = frame_io_device();
     params.slots = 4 + (uint32_t)worker_random(worker, 3);
-    params.max_slots =
-        params.slots + 1 + (uint32_t)worker_random(worker, 4); /* readers ask for a depth of 3 */
+    params.max_slots = params.slots + 1 + (uint32_t)worker_random(worker, 4); /* readers ask for a depth of 3 */
     if (worker_chance(worker, 3)) {
         params.policy = SLUICE_WAIT;
         params.wait_ns = 20 * SLUICE_MS;
@@ -75,10 +74,9 @@ static bool begin(struct writing *writing, int64_t timeout_ns, struct sluice_fra
 
 static struct label next_label(const struct writing *writing)
 {
-    return (struct label){ .sequence = writing->last + 1,
-                           .session = writing->session,
-                           .dropped = writing->dropped,
-                           .rows = writing->rows };
+    return (struct label){
+        .sequence = writing->last + 1, .session = writing->session, .dropped = writing->dropped, .rows = writing->rows
+    };
 }
 
 static void ready(void *seat)
@@ -94,8 +92,7 @@ static void committed(struct writing *writing, uint64_t sequence)
     frame_io_call_after(writing->worker->io, ready, writing->worker->seat);
 }
 
-static void fill_and_commit(struct writing *writing, struct sluice_frame *frame,
-                            struct reading *from)
+static void fill_and_commit(struct writing *writing, struct sluice_frame *frame, struct reading *from)
 {
     struct label label = next_label(writing);
 
@@ -183,8 +180,8 @@ void writing_count_slots(struct writing *writing)
         if (begun + 1 >= slots)
             return;
         if (test_now() > until)
-            FAIL("channel %s: with no lease left %u of %u slots can be begun; %s", writing->channel,
-                 begun, slots, sluice_last_error());
+            FAIL("channel %s: with no lease left %u of %u slots can be begun; %s", writing->channel, begun, slots,
+                 sluice_last_error());
         test_nap(SLUICE_MS);
     }
 }

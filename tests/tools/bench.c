@@ -20,10 +20,8 @@ static const char shape[] =
     "and r['p50_ns'] <= r['p95_ns'] <= r['p99_ns'] <= r['p999_ns'] for r in d['rows'])";
 
 /* The values of `key` in these rows, as a Python set. */
-#define VALUES(bench, key) \
-    "{r['params']['" key "'] for r in d['rows'] if r['bench'] == '" bench "'}"
-#define HAVE_LIMITS(benches) \
-    "all('limit_p50_ns' in r for r in d['rows'] if r['bench'] in " benches ")"
+#define VALUES(bench, key)   "{r['params']['" key "'] for r in d['rows'] if r['bench'] == '" bench "'}"
+#define HAVE_LIMITS(benches) "all('limit_p50_ns' in r for r in d['rows'] if r['bench'] in " benches ")"
 #define HANDOFFS \
     "{'handoff_spinning', 'handoff_sleeping', 'handoff_size', 'readers_waiting_latency', " \
     "'readers_waiting_commit', 'loaded_spinning', 'loaded_sleeping'}"
@@ -44,20 +42,15 @@ TEST_TIMEOUT(bench_measures_every_row, 120)
     setenv("TMPDIR", test_dir(), 1);
     CHECK_EQ(sluice_run(&p, "bench", "--quick", "--json"), 0);
     check_json(p.out, shape);
-    check_json(p.out,
-               "{r['bench'] for r in d['rows']} == " HANDOFFS " | {'clock_read', 'begin_commit', "
-               "'acquire_release', 'readers_idle_begin_commit', 'send', 'fetch', 'idle_cpu', "
-               "'kill_reader', 'kill_writer'}");
-    check_json(
-        p.out,
-        HAVE_LIMITS(HANDOFFS " | {'send', 'fetch', 'idle_cpu', 'kill_reader', 'kill_writer'}"));
+    check_json(p.out, "{r['bench'] for r in d['rows']} == " HANDOFFS " | {'clock_read', 'begin_commit', "
+                      "'acquire_release', 'readers_idle_begin_commit', 'send', 'fetch', 'idle_cpu', "
+                      "'kill_reader', 'kill_writer'}");
+    check_json(p.out, HAVE_LIMITS(HANDOFFS " | {'send', 'fetch', 'idle_cpu', 'kill_reader', 'kill_writer'}"));
     check_json(p.out, VALUES("readers_waiting_latency", "readers") " == {1, 2, 4, 8, 16, 32, 64}");
     check_json(p.out, VALUES("readers_waiting_commit", "readers") " == {1, 2, 4, 8, 16, 32, 64}");
-    check_json(p.out,
-               VALUES("readers_idle_begin_commit", "readers") " == {1, 2, 4, 8, 16, 32, 64}");
+    check_json(p.out, VALUES("readers_idle_begin_commit", "readers") " == {1, 2, 4, 8, 16, 32, 64}");
     check_json(p.out, "64 in " VALUES("handoff_size", "bytes") " and 1 << 20 in " VALUES(
-                          "send", "bytes") " and " VALUES("send", "bytes") " == " VALUES("fetch",
-                                                                                         "bytes"));
+                          "send", "bytes") " and " VALUES("send", "bytes") " == " VALUES("fetch", "bytes"));
     check_json(p.out, VALUES("acquire_release", "mode") " == {'newest', 'in order'}");
     check_empty_folder(test_dir());
 }

@@ -331,7 +331,8 @@ static void source_dies(const char *device, const char *to)
     program_end(&player, SIGKILL);
     CHECK_SOON(strstr(program_so_far(&bridge, "err"), "the writer of 'from' is gone"), 10);
     player_start(&player, "from", "--pattern", "--size", "32x16", "--device", device, "-q");
-    CHECK_EQ(frame_of_another(reader, 0, 32), session); /* the session of TO belongs to the bridge, which kept running */
+    CHECK_EQ(frame_of_another(reader, 0, 32),
+             session); /* the session of TO belongs to the bridge, which kept running */
     CHECK_SOON(strstr(program_so_far(&bridge, "err"), "'from' is back."), 10);
     CHECK_EQ(program_end(&player, SIGTERM), 0);
     CHECK_SOON(strstr(program_so_far(&bridge, "err"), "'from' has closed; waiting"), 10);

@@ -19,7 +19,7 @@
 static const struct sluice_dtype u8 = { SLUICE_UINT, 8, 1 }, f32 = { SLUICE_FLOAT, 32, 1 };
 
 static struct program bridge;
-static int64_t captured; /* capture_ns of the last frame read from TO */
+static int64_t captured;           /* capture_ns of the last frame read from TO */
 static char first[64], second[64]; /* names of segments, unique on the machine */
 
 static void begin(void)
@@ -191,8 +191,8 @@ TEST_TIMEOUT(bridge_of_an_undeclared_order, 90)
     begin();
     sluice_writer *writer = open_writer(first, "cuda:0", &four, 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        sluice_start(&bridge, "bridge", first, "to", "--device", "host", "--quiet", cases[i].says ? "--undeclared" : NULL,
-                     cases[i].says);
+        sluice_start(&bridge, "bridge", first, "to", "--device", "host", "--quiet",
+                     cases[i].says ? "--undeclared" : NULL, cases[i].says);
         sluice_reader *reader = open_reader_of("to");
         CHECK_EQ(pass_frame(writer, reader, 1 + (unsigned)i).image.pixel_format, cases[i].pixels);
         CHECK_EQ(program_end(&bridge, SIGINT), 0);
@@ -206,7 +206,8 @@ TEST_TIMEOUT(bridge_of_an_undeclared_order, 90)
 
 static void to_cipd(const char *device)
 {
-    struct sluice_format bgra = image(SLUICE_PIXEL_BGRA, 32), rgba = image(SLUICE_PIXEL_RGBA, 40), field = tensor(f32, 20, 1);
+    struct sluice_format bgra = image(SLUICE_PIXEL_BGRA, 32), rgba = image(SLUICE_PIXEL_RGBA, 40),
+                         field = tensor(f32, 20, 1);
     begin();
     sluice_writer *writer = open_writer("from", device, &bgra, 0);
     sluice_start(&bridge, "bridge", "from", second, "--slots", "4");
@@ -455,8 +456,14 @@ static void outlive_session(uint32_t slots, uint32_t kind, const char *why)
     remove_segment();
 }
 
-TEST_TIMEOUT(bridge_outlives_a_session_of_one_slot, 90) { outlive_session(1, 1, "the writer has a single slot"); }
-TEST_TIMEOUT(bridge_outlives_a_session_of_an_unknown_data_type, 90) { outlive_session(3, 7, "none that is known"); }
+TEST_TIMEOUT(bridge_outlives_a_session_of_one_slot, 90)
+{
+    outlive_session(1, 1, "the writer has a single slot");
+}
+TEST_TIMEOUT(bridge_outlives_a_session_of_an_unknown_data_type, 90)
+{
+    outlive_session(3, 7, "none that is known");
+}
 
 TEST(bridge_says_what_cuda_links_channels_cannot)
 {

@@ -169,8 +169,14 @@ static void every_third(const char *to)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-TEST_TIMEOUT(bridge_hands_on_every_third_frame_of_cuda_links, 90) { every_third("to"); }
-TEST_TIMEOUT(bridge_hands_on_every_third_frame_between_two_of_cuda_links, 90) { every_third(second); }
+TEST_TIMEOUT(bridge_hands_on_every_third_frame_of_cuda_links, 90)
+{
+    every_third("to");
+}
+TEST_TIMEOUT(bridge_hands_on_every_third_frame_between_two_of_cuda_links, 90)
+{
+    every_third(second);
+}
 
 TEST_TIMEOUT(bridge_hands_on_every_third_frame_to_cuda_links, 90)
 {
@@ -315,7 +321,7 @@ TEST_TIMEOUT(bridge_publishes_nothing_while_an_activation_barrier_is_up, 120)
     CHECK_EQ(look(second).index, 0);
     set_barrier(barrier, 0, 0);
     pass_frame(writer, reader, 1);
-    hold_back(writer, barrier); /* and later */
+    hold_back(writer, barrier);            /* and later */
     set_barrier(barrier, 1, 6 * SLUICE_S); /* its sender has died */
     pass_frame(writer, reader, 2);
     hold_back(writer, barrier);

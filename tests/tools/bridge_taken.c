@@ -19,8 +19,8 @@
 #include <sluice/sluice.h>
 
 #define VERSION 5
-#define SLOTS 3
-#define SIZE (49 + 128 * SLOTS)
+#define SLOTS   3
+#define SIZE    (49 + 128 * SLOTS)
 
 static struct program bridge;
 static char to[64]; /* the name of a segment, unique on the machine */

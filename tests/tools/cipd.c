@@ -76,12 +76,13 @@ TEST(info_of_one_of_cuda_links)
     CHECK_HAS(p.out, "no waiting for readers");
     CHECK_HAS(p.out, "read-only");
     CHECK_EQ(sluice_run(&p, "info", name, "--json"), 0);
-    check_json(p.out, "d['wire'] == 'cipd' and d['state'] == 'running' and d['order'] == 'bgra' and d['order_declared'] and "
-                      "d['width'] == 64 and d['components'] == 4 and d['dtype'] == 'uint8' and not d['leases'] and "
-                      "not d['waits_for_readers'] and not d['read_only'] and len(d['slots']) == 3 and "
-                      "sum(s['next'] for s in d['slots']) == 1 and "
-                      "sorted(s['frame'] for s in d['slots']) == [d['frames'] - 2, d['frames'] - 1, d['frames']] and "
-                      "all(s['memory'] and s['event'] for s in d['slots'])");
+    check_json(p.out,
+               "d['wire'] == 'cipd' and d['state'] == 'running' and d['order'] == 'bgra' and d['order_declared'] and "
+               "d['width'] == 64 and d['components'] == 4 and d['dtype'] == 'uint8' and not d['leases'] and "
+               "not d['waits_for_readers'] and not d['read_only'] and len(d['slots']) == 3 and "
+               "sum(s['next'] for s in d['slots']) == 1 and "
+               "sorted(s['frame'] for s in d['slots']) == [d['frames'] - 2, d['frames'] - 1, d['frames']] and "
+               "all(s['memory'] and s['event'] for s in d['slots'])");
     CHECK_EQ(program_end(&player, SIGTERM), 0);
     CHECK_EQ(sluice_run(&p, "info", name), 3);
     CHECK_HAS(p.err, bare);
@@ -119,7 +120,8 @@ TEST(info_of_what_makes_no_sense)
     store(unfinished, sizeof unfinished);
     CHECK_EQ(sluice_run(&p, "info", name), 0);
     CHECK_HAS(p.out, "unfinished");
-    CHECK(!strstr(p.out, "bytes") && !strstr(p.out, "\nwriter ") && !strstr(p.out, "\nsession ")); /* unknown, so not printed */
+    CHECK(!strstr(p.out, "bytes") && !strstr(p.out, "\nwriter ") &&
+          !strstr(p.out, "\nsession ")); /* unknown, so not printed */
     CHECK_HAS(p.out, "no slots");
     CHECK_EQ(sluice_run(&p, "ls"), 0);
     CHECK_HAS(p.out, bare);
@@ -141,7 +143,8 @@ TEST(info_says_all_that_is_known_of_what_makes_no_sense)
         { 0x44, 3, 1, 16, 0, "has 0 bytes, its writer has not filled it yet" },
         { 0x44, 3, 1, 16, 19, "has 19 bytes, its writer has not filled it yet" },
         { 0x44, 3, 1, 16, 300, "it has 300 bytes, and 3 slots take 433" },
-        { 0x44, 11, 1, 16, 433, "it announces 11 slots, more slots than the protocol has: its writer can have 10 at most" },
+        { 0x44, 11, 1, 16, 433,
+          "it announces 11 slots, more slots than the protocol has: its writer can have 10 at most" },
         { 0x43, 3, 1, 16, 433, "cuda-link 0.9: update it" },
         { 0x45, 3, 1, 16, 433, "take another name" },
         { 0x44, 3, 3, 16, 433, "kind 3, 8 bits, flags 0x0000; let it send float32" },
@@ -189,7 +192,8 @@ TEST(ls_and_top_list_cuda_links)
     CHECK_HAS(p.out, "64x48x4 uint8 bgra");
     CHECK_EQ(sluice_run(&p, "ls", "--json", "--rate"), 0);
     snprintf(expression, sizeof expression,
-             "d['channels'] == [] and [(c['state'], c['format'], c['slots'], c['pid'], c['fps'] > 1, c['age_ns'] is not None) "
+             "d['channels'] == [] and [(c['state'], c['format'], c['slots'], c['pid'], c['fps'] > 1, c['age_ns'] is "
+             "not None) "
              "for c in d['cuda_link'] if c['name'] == '%s'] == [('running', '64x48x4 uint8 bgra', 3, %d, True, True)]",
              name, (int)player.pid);
     check_json(p.out, expression);
@@ -200,7 +204,8 @@ TEST(ls_and_top_list_cuda_links)
              name);
     check_json(p.out, expression);
     CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.1"), 0);
-    snprintf(expression, sizeof expression, "[c['state'] for c in d['channels'] if c['name'] == '%s'] == ['live']", name);
+    snprintf(expression, sizeof expression, "[c['state'] for c in d['channels'] if c['name'] == '%s'] == ['live']",
+             name);
     check_json(p.out, expression);
     CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.1", NATIVE), 0);
     check_json(p.out, "d['channels'] == []");
@@ -373,19 +378,27 @@ TEST(doctor_says_how_values_are_read)
     setenv("CUDALINK_TD_USE_GRAPHS", "1", 1);
     setenv("CUDALINK_D2H_STREAMS", "abc", 1);
     CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
-    CHECK_HAS(p.out, "ok    cuda-link    CUDALINK_IMPORT_RECONNECT is \"0\", which means off: a reader finds the writer's next "
-                     "session by itself; honoured; no command");
+    CHECK_HAS(
+        p.out,
+        "ok    cuda-link    CUDALINK_IMPORT_RECONNECT is \"0\", which means off: a reader finds the writer's next "
+        "session by itself; honoured; no command");
     CHECK_HAS(p.out, "ok    cuda-link    CUDALINK_EXPORT_SYNC is \"true\", which means off (only \"1\" means on): ");
-    CHECK_HAS(p.out, "note  cuda-link    CUDALINK_BARRIER_STALE_NS is \"abc\", which is not a number, so the default 5000000000 is used; ");
+    CHECK_HAS(p.out, "note  cuda-link    CUDALINK_BARRIER_STALE_NS is \"abc\", which is not a number, so the default "
+                     "5000000000 is used; ");
     CHECK_HAS(p.out, "set CUDALINK_BARRIER_STALE_NS to a whole number from 0 to 9223372036854775807, or unset it");
-    CHECK_HAS(p.out, "note  cuda-link    CUDALINK_WAIT_SPIN_US is \"-1\", which is out of range, so the default 200 is used; ");
+    CHECK_HAS(
+        p.out,
+        "note  cuda-link    CUDALINK_WAIT_SPIN_US is \"-1\", which is out of range, so the default 200 is used; ");
     CHECK_HAS(p.out, "; honoured; sluice bridge record snap view");
     CHECK_HAS(p.out, "SETTLE_FRAMES is \"99999999999999999999\", which is out of range, so the default 30 is used; ");
     CHECK_HAS(p.out, "SLEEP_PCT is \"200\", which is out of range, so the default 5 is used; ");
     CHECK_HAS(p.out, "set CUDALINK_GPU_WAIT_ADAPTIVE_SLEEP_PCT to a whole number from -100 to 100, or unset it");
-    CHECK_HAS(p.out, "ok    cuda-link    CUDALINK_GPU_WAIT_ADAPTIVE_WINDOW is \"60\": how many frames decide on that; in Python\n");
+    CHECK_HAS(
+        p.out,
+        "ok    cuda-link    CUDALINK_GPU_WAIT_ADAPTIVE_WINDOW is \"60\": how many frames decide on that; in Python\n");
     CHECK_HAS(p.out, "TD_USE_GRAPHS is \"1\": of the sender in TouchDesigner; TouchDesigner's side, no effect here\n");
-    CHECK_HAS(p.out, "D2H_STREAMS is \"abc\": a copy to the host is cut into pieces as suits the GPU; no effect here\n");
+    CHECK_HAS(p.out,
+              "D2H_STREAMS is \"abc\": a copy to the host is cut into pieces as suits the GPU; no effect here\n");
 }
 
 TEST(doctor_says_which_variables_are_none_of_cuda_links)
@@ -401,7 +414,8 @@ TEST(doctor_says_which_variables_are_none_of_cuda_links)
     CHECK_HAS(p.out, "note  cuda-link    CUDALINK_FOO is set, but is not a variable of cuda-link: no effect\n");
     CHECK_HAS(p.out, "fix: unset CUDALINK_FOO\n");
     CHECK_HAS(p.out, "note  cuda-link    CUDALINK_ is set, but is not a variable of cuda-link: no effect\n");
-    CHECK_HAS(p.out, "CUDALINK_EXPORT_SYNK is set, but is not a variable of cuda-link: no effect; did you mean CUDALINK_EXPORT_SYNC?\n");
+    CHECK_HAS(p.out, "CUDALINK_EXPORT_SYNK is set, but is not a variable of cuda-link: no effect; did you mean "
+                     "CUDALINK_EXPORT_SYNC?\n");
     CHECK_HAS(p.out, "fix: set CUDALINK_EXPORT_SYNC, and unset CUDALINK_EXPORT_SYNK\n");
     CHECK_HAS(p.out, "no effect; did you mean CUDALINK_IMPORT_RECONNECT_MAX_ATTEMPTS?\n");
     CHECK(!strstr(p.out, "CUDALINK_EXPORT_SYNC is set"));

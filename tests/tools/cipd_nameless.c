@@ -37,7 +37,8 @@ TEST(info_of_a_segment_that_has_lost_its_name)
     void *at = map_segment();
     CHECK_EQ(sluice_run(&p, "info", name), 3);
     CHECK_HAS(p.err, "there is no channel");
-    snprintf(says, sizeof says, "1 program still uses a deleted segment of this name (process %ld); its writer was probably killed",
+    snprintf(says, sizeof says,
+             "1 program still uses a deleted segment of this name (process %ld); its writer was probably killed",
              (long)getpid());
     CHECK_HAS(p.err, says);
     strcat(name, "x"); /* a name without a segment */

@@ -25,8 +25,7 @@ static void check_offers(const char *expected, const char *const words[])
     CHECK_STR(asked.err, "");
     char offered[4096] = "";
     size_t used = 0;
-    for (char *line = strtok(asked.out, "\n"); line && used < sizeof offered - 256;
-         line = strtok(NULL, "\n"))
+    for (char *line = strtok(asked.out, "\n"); line && used < sizeof offered - 256; line = strtok(NULL, "\n"))
         if (!strstr(line, "cipd:"))
             used += (size_t)snprintf(offered + used, 256, "%s%.*s", used ? " " : "", (int)strcspn(line, "\t"), line);
     CHECK_STR(offered, expected);

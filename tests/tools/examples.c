@@ -64,7 +64,8 @@ TEST_TIMEOUT(the_demo_chooses_what_works, 90)
     setenv("SLUICE_CUDA_DRIVER", "libno-such-driver.so.1", 1);
     sluice_run(&p, "demo", "--seconds", "0.3", "--size", "160x90", "--out", in_dir("demo"));
     CHECK_HAS(p.out, "demo: using host memory: no CUDA driver");
-    CHECK_EQ(sluice_run(&p, "demo", "--seconds", "0.3", "--size", "160x90", "--out", in_dir("demo"), "--device", "host"), 0);
+    CHECK_EQ(
+        sluice_run(&p, "demo", "--seconds", "0.3", "--size", "160x90", "--out", in_dir("demo"), "--device", "host"), 0);
     CHECK_HAS(p.out, "demo: restarted the player");
     CHECK_HAS(p.out, "demo: restarted the filter");
     CHECK(strstr(p.out, "using host memory") == NULL);

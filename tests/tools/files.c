@@ -138,8 +138,7 @@ TEST(npy_orders_strided_arrays)
     struct sluice_array array;
     char header[256], letters[] = "a.b.c...d.e.f...";
     bool exact;
-    CHECK_OK(sluice_array_wrap(&array, "x", letters, (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 2,
-                               shape, strides));
+    CHECK_OK(sluice_array_wrap(&array, "x", letters, (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 2, shape, strides));
     CHECK_STR(npy_of(&array, header, &exact), "abcdef");
     CHECK_HAS(header, "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, ), }");
     CHECK(exact);
@@ -151,15 +150,13 @@ TEST(npy_names_types)
         struct sluice_dtype dtype;
         const char *text;
         bool exact;
-    } cases[] = {
-        { { SLUICE_FLOAT, 32, 1 }, "'<f4', 'fortran_order': False, 'shape': (1, )", true },
-        { { SLUICE_INT, 64, 1 }, "'<i8'", true },
-        { { SLUICE_BOOL, 8, 1 }, "'|b1'", true },
-        { { SLUICE_COMPLEX, 64, 1 }, "'<c8'", true },
-        { { SLUICE_FLOAT, 32, 4 }, "'<f4', 'fortran_order': False, 'shape': (1, 4, )", true },
-        { { SLUICE_BFLOAT, 16, 1 }, "'<u2'", false },
-        { { SLUICE_FLOAT8_E4M3FN, 8, 1 }, "'|u1'", false }
-    };
+    } cases[] = { { { SLUICE_FLOAT, 32, 1 }, "'<f4', 'fortran_order': False, 'shape': (1, )", true },
+                  { { SLUICE_INT, 64, 1 }, "'<i8'", true },
+                  { { SLUICE_BOOL, 8, 1 }, "'|b1'", true },
+                  { { SLUICE_COMPLEX, 64, 1 }, "'<c8'", true },
+                  { { SLUICE_FLOAT, 32, 4 }, "'<f4', 'fortran_order': False, 'shape': (1, 4, )", true },
+                  { { SLUICE_BFLOAT, 16, 1 }, "'<u2'", false },
+                  { { SLUICE_FLOAT8_E4M3FN, 8, 1 }, "'|u1'", false } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const int64_t shape[1] = { 1 };
         struct sluice_array array;
@@ -178,8 +175,7 @@ TEST(npy_scalars_and_empty_arrays)
     struct sluice_array array;
     char header[256], data[] = "xyz";
     bool exact;
-    CHECK_OK(sluice_array_wrap(&array, "x", data, (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 0,
-                               NULL, NULL));
+    CHECK_OK(sluice_array_wrap(&array, "x", data, (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 0, NULL, NULL));
     CHECK_STR(npy_of(&array, header, &exact), "x");
     CHECK_HAS(header, "'shape': ()");
     array.ndim = 2;

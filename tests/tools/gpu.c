@@ -158,8 +158,8 @@ TEST(play_drops_what_finds_no_slot)
     unsigned played, dropped;
     begin();
     CHECK_EQ(program_end(&player, SIGTERM), 0);
-    sluice_start(&p, "play", "test", "camera", "--pattern", "--size", "64x48", "--device", "cuda:0", "--slots",
-                 "3", "--readers", "2", "--fps", "200", "--frames", "1000"); /* longer than any process is stopped */
+    sluice_start(&p, "play", "test", "camera", "--pattern", "--size", "64x48", "--device", "cuda:0", "--slots", "3",
+                 "--readers", "2", "--fps", "200", "--frames", "1000"); /* longer than any process is stopped */
     sluice_reader *four = holder(4), *one = holder(1); /* of 6 slots, one of which has the newest frame */
     for (int i = 0; i < 4; i++)
         CHECK_OK(sluice_reader_acquire(four, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));

@@ -4,7 +4,6 @@
  */
 #include "harness/test.h"
 
-
 #include "tools/common/hash.h"
 
 /* The definition, taken literally. */

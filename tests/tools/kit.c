@@ -156,8 +156,7 @@ bool has_taken(const char *channel, uint64_t frames)
 static bool has_frames(const char *channel)
 {
     struct sluice_channel_info info = { .size = sizeof info };
-    return sluice_channel_info(channel, SLUICE_S, &info, NULL, 0) == SLUICE_OK &&
-           info.committed > 0;
+    return sluice_channel_info(channel, SLUICE_S, &info, NULL, 0) == SLUICE_OK && info.committed > 0;
 }
 
 void start_player(struct program *program, const char *channel, const char *const more[])
@@ -187,8 +186,8 @@ bool json_says(const char *text, const char *expression)
     FILE *file = fopen(in_dir("answer.json"), "wb");
     fputs(text, file);
     fclose(file);
-    snprintf(program, sizeof program, "import json; d = json.load(open('%s')); assert %s, d",
-             in_dir("answer.json"), expression);
+    snprintf(program, sizeof program, "import json; d = json.load(open('%s')); assert %s, d", in_dir("answer.json"),
+             expression);
     pid_t pid = fork();
     if (pid == 0) {
         execlp("python3", "python3", "-c", program, (char *)NULL);

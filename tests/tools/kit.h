@@ -14,7 +14,7 @@
 struct program {
     pid_t pid;
     unsigned number;
-    int status;      /* exit code; a signal's number negated */
+    int status;        /* exit code; a signal's number negated */
     char out[1 << 20]; /* its output, once it has ended; `ls` may print many channels of /dev/shm */
     char err[8192];
 };
@@ -24,8 +24,7 @@ void use_fake_gpu(void);
 
 /* Starts `sluice ARGUMENTS`; the last one is NULL. Its output goes to files in the test's folder.
  */
-#define sluice_start(program, ...) \
-    start_program((program), (const char *const[]){ __VA_ARGS__, NULL })
+#define sluice_start(program, ...) start_program((program), (const char *const[]){ __VA_ARGS__, NULL })
 void start_program(struct program *program, const char *const arguments[]);
 
 /* Sends a signal (0: none), waits for its end and reads its output. */

@@ -36,12 +36,12 @@ TEST(ls_and_info_of_a_live_channel)
     CHECK_HAS(p.out, "FPS");
     CHECK_SOON((CHECK_EQ(sluice_run(&p, "ls", "--json", "--rate"), 0),
                 json_says(p.out, "[c['name'] for c in d['channels']] == ['camera', 'depth'] and "
-                                 "all(c['state'] == 'live' and 5 < c['fps'] < 60 for c in d['channels'])")), 20);
+                                 "all(c['state'] == 'live' and 5 < c['fps'] < 60 for c in d['channels'])")),
+               20);
     CHECK_EQ(sluice_run(&p, "info", "camera", "--json"), 0);
-    check_json(p.out,
-               "d['name'] == 'camera' and d['frames'] > 0 and d['readers'] == [] and "
-               "d['format']['arrays'][0]['image']['pixel_format'] == 'nv12' and "
-               "d['format']['arrays'][0]['image']['planes'][1] == {'offset': 3072, 'pitch': 64}");
+    check_json(p.out, "d['name'] == 'camera' and d['frames'] > 0 and d['readers'] == [] and "
+                      "d['format']['arrays'][0]['image']['pixel_format'] == 'nv12' and "
+                      "d['format']['arrays'][0]['image']['planes'][1] == {'offset': 3072, 'pitch': 64}");
     CHECK_EQ(sluice_run(&p, "info", "camera"), 0);
     CHECK_HAS(p.out, "64x48 nv12");
     CHECK_EQ(program_end(&other, SIGTERM), 0);
@@ -65,10 +65,9 @@ TEST(info_of_readers)
     CHECK_HAS(p.out, "1 for ");
     CHECK_HAS(p.out, "nothing is copied");
     CHECK_EQ(sluice_run(&p, "info", "camera", "--json"), 0);
-    check_json(p.out,
-               "len(d['readers']) == 1 and d['readers'][0]['mode'] == 'in_order' and "
-               "len(d['readers'][0]['held_slots']) == 1 and d['readers'][0]['held_ns'] > 0 and "
-               "d['readers'][0]['copy_reason'] == ''");
+    check_json(p.out, "len(d['readers']) == 1 and d['readers'][0]['mode'] == 'in_order' and "
+                      "len(d['readers'][0]['held_slots']) == 1 and d['readers'][0]['held_ns'] > 0 and "
+                      "d['readers'][0]['copy_reason'] == ''");
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     sluice_reader_close(&reader);
     CHECK_EQ(program_end(&player, SIGTERM), 0);
@@ -162,8 +161,7 @@ TEST(doctor_finds_this_machine_fit)
     CHECK_EQ(sluice_run(&p, "doctor"), 0);
     CHECK_HAS(p.out, "none torn");
     CHECK_EQ(sluice_run(&p, "doctor", "--json"), 0);
-    check_json(p.out,
-               "d['host_channels_work'] and {f['state'] for f in d['findings']} <= {'ok', 'note'}");
+    check_json(p.out, "d['host_channels_work'] and {f['state'] for f in d['findings']} <= {'ok', 'note'}");
 }
 
 TEST(doctor_finds_a_bad_folder)

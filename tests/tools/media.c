@@ -51,8 +51,8 @@ static bool is_gone(pid_t pid)
 static void make_clip(const char *path)
 {
     static struct program player, recorder;
-    sluice_start(&player, "play", "test", "clip", "--pattern", "--size", "64x48", "--fps", "10",
-                 "--frames", "20", "--readers", "1", "--wait");
+    sluice_start(&player, "play", "test", "clip", "--pattern", "--size", "64x48", "--fps", "10", "--frames", "20",
+                 "--readers", "1", "--wait");
     sluice_start(&recorder, "record", "clip", path, "--timeout", "10", "--fps", "10", "--crf", "4");
     CHECK_EQ(program_end(&player, 0), 0);
     CHECK_EQ(program_end(&recorder, 0), 0);
@@ -63,7 +63,8 @@ static void make_clip(const char *path)
 static void make_even_clip(const char *path)
 {
     char command[600];
-    snprintf(command, sizeof command, "ffmpeg -v error -f lavfi -i testsrc=size=64x48:rate=10 -frames:v 20 '%s' </dev/null", path);
+    snprintf(command, sizeof command,
+             "ffmpeg -v error -f lavfi -i testsrc=size=64x48:rate=10 -frames:v 20 '%s' </dev/null", path);
     CHECK_EQ(system(command), 0);
 }
 
@@ -79,8 +80,8 @@ TEST_TIMEOUT(video_there_and_back, 60)
     CHECK_EQ(sluice_run(&p, "play", in_dir("even.mkv"), "camera"), 0);
     CHECK_HAS(p.out, "played 20 frames, dropped 0");
     CHECK_GE(test_now() - start, 1850000000); /* at its own rate */
-    CHECK_EQ(sluice_run(&p, "play", in_dir("even.mkv"), "camera", "--fps", "max", "--loop",
-                        "--frames", "50", "--format", "yuv420p", "--size", "32x24"),
+    CHECK_EQ(sluice_run(&p, "play", in_dir("even.mkv"), "camera", "--fps", "max", "--loop", "--frames", "50",
+                        "--format", "yuv420p", "--size", "32x24"),
              0);
     CHECK_HAS(p.out, "played 50 frames");
 }
@@ -208,8 +209,7 @@ TEST(recording_what_is_no_image)
     struct sluice_frame frame;
     sluice_writer *writer;
     test_dir();
-    CHECK_OK(sluice_format_add_tensor(&format, "x", (struct sluice_dtype){ SLUICE_FLOAT, 32, 1 }, 2,
-                                      shape));
+    CHECK_OK(sluice_format_add_tensor(&format, "x", (struct sluice_dtype){ SLUICE_FLOAT, 32, 1 }, 2, shape));
     params.name = "numbers";
     params.format = &format;
     CHECK_OK(sluice_writer_open(&writer, &params));
@@ -230,9 +230,7 @@ TEST(recording_what_is_no_image)
 TEST_TIMEOUT(demo_heals, 60)
 {
     static struct program p;
-    CHECK_EQ(sluice_run(&p, "demo", "--seconds", "5", "--size", "160x90", "--fps", "30", "--out",
-                        in_dir("result")),
-             0);
+    CHECK_EQ(sluice_run(&p, "demo", "--seconds", "5", "--size", "160x90", "--fps", "30", "--out", in_dir("result")), 0);
     CHECK_HAS(p.out, "killed player (pid ");
     CHECK_HAS(p.out, "restarted the player");
     CHECK_HAS(p.out, "killed filter (pid ");

@@ -27,8 +27,7 @@ static struct sluice_array make(const char *name, uint32_t width, uint32_t heigh
     struct sluice_format format = SLUICE_FORMAT_INIT;
     uint32_t pixel_format = sluice_pixel_format_find(name);
     CHECK_NE(pixel_format, 0);
-    CHECK_OK(sluice_format_add_image(&format, "image", (enum sluice_pixel_format)pixel_format,
-                                     width, height));
+    CHECK_OK(sluice_format_add_image(&format, "image", (enum sluice_pixel_format)pixel_format, width, height));
     struct sluice_array array = format.arrays[0];
     array.data = calloc(1, array.nbytes);
     CHECK(array.data != NULL);
@@ -71,8 +70,8 @@ TEST(pixels_round_trip)
                     float got[4];
                     pixels_get(&pixels, x, y, got);
                     if (worst(got, colours[c], pixels.channels) > 0.02f)
-                        FAIL("%s: colour %zu at %u,%u is %.3f %.3f %.3f", names[i], c, x, y,
-                             (double)got[0], (double)got[1], (double)got[2]);
+                        FAIL("%s: colour %zu at %u,%u is %.3f %.3f %.3f", names[i], c, x, y, (double)got[0],
+                             (double)got[1], (double)got[2]);
                 }
         }
         free(image.data);
@@ -88,8 +87,8 @@ static void expect_first(const char *name, const float colour[4], const void *by
         for (uint32_t x = 0; x < 4; x++)
             pixels_put(&pixels, x, y, colour);
     if (memcmp(image.data, bytes, size) != 0)
-        FAIL("%s: %02x %02x %02x %02x", name, ((uint8_t *)image.data)[0],
-             ((uint8_t *)image.data)[1], ((uint8_t *)image.data)[2], ((uint8_t *)image.data)[3]);
+        FAIL("%s: %02x %02x %02x %02x", name, ((uint8_t *)image.data)[0], ((uint8_t *)image.data)[1],
+             ((uint8_t *)image.data)[2], ((uint8_t *)image.data)[3]);
     free(image.data);
 }
 
@@ -197,8 +196,7 @@ TEST(pixels_planes_end_where_the_array_ends)
         }
         CHECK(!pixels_plane(&image.image, image.image.plane_count, &row, &rows));
         if (end != image.nbytes)
-            FAIL("%s: planes end at %llu of %llu", names[i], (unsigned long long)end,
-                 (unsigned long long)image.nbytes);
+            FAIL("%s: planes end at %llu of %llu", names[i], (unsigned long long)end, (unsigned long long)image.nbytes);
         free(image.data);
     }
 }

@@ -23,8 +23,7 @@ static void use_gpu(void)
 
 /* The samples of a pixel in a PNG that tools/media/png.c wrote, with rows short enough for one block
  * each. */
-static const uint8_t *png_pixel(const char *png, unsigned width, unsigned bytes, unsigned x,
-                                unsigned y)
+static const uint8_t *png_pixel(const char *png, unsigned width, unsigned bytes, unsigned x, unsigned y)
 {
     size_t row = 12 + 5 + 1 + (size_t)width * bytes;
     return (const uint8_t *)png + 8 + 25 + 14 + y * row + 8 + 5 + 1 + (size_t)x * bytes;
@@ -35,8 +34,8 @@ static void snap_format(const char *format, unsigned bytes, int tolerance)
     static const uint8_t bars[3][3] = { { 255, 255, 0 }, { 0, 255, 0 }, { 0, 0, 255 } };
     static const unsigned places[3] = { 24, 56, 104 }; /* of 128; middles of their bars */
     static struct program p, player;
-    player_start(&player, "camera", "--pattern", "--size", "128x96", "--fps", "0.2", "--format",
-                 format, "--device", device);
+    player_start(&player, "camera", "--pattern", "--size", "128x96", "--fps", "0.2", "--format", format, "--device",
+                 device);
     CHECK_EQ(sluice_run(&p, "snap", "camera", in_dir("now.png")), 0);
     char *png = read_all(in_dir("now.png"), NULL);
     CHECK_MEM(png, "\x89PNG\r\n\x1a\n", 8);
@@ -76,8 +75,7 @@ TEST(snap_of_an_array)
 {
     static struct program p, player;
     size_t size;
-    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "0.2", "--format",
-                 "gray16le");
+    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "0.2", "--format", "gray16le");
     CHECK_EQ(sluice_run(&p, "snap", "camera", in_dir("now.npy")), 0);
     char *npy = read_all(in_dir("now.npy"), &size);
     CHECK_HAS(npy + 10, "{'descr': '<u2', 'fortran_order': False, 'shape': (48, 64, ), }");
@@ -142,9 +140,8 @@ static unsigned same_frames(const char *path_a, const char *path_b, bool same_ti
 static void record_pattern(const char *path)
 {
     static struct program player, recorder;
-    sluice_start(&player, "play", "test", "first", "--pattern", "--size", "100x50", "--format",
-                 "bgr24", "--frames", "40", "--fps", "200", "--readers", "1", "--wait", "--hash",
-                 "--device", device);
+    sluice_start(&player, "play", "test", "first", "--pattern", "--size", "100x50", "--format", "bgr24", "--frames",
+                 "40", "--fps", "200", "--readers", "1", "--wait", "--hash", "--device", device);
     sluice_start(&recorder, "record", "first", path, "--timeout", "10");
     CHECK_EQ(program_end(&player, 0), 0);
     CHECK_EQ(program_end(&recorder, 0), 0);
@@ -155,8 +152,7 @@ static void record_pattern(const char *path)
 static void replay(const char *from, const char *to, const char *option)
 {
     static struct program player, recorder;
-    sluice_start(&player, "play", from, "second", "--readers", "1", "--wait", option, "--device",
-                 device);
+    sluice_start(&player, "play", from, "second", "--readers", "1", "--wait", option, "--device", device);
     sluice_start(&recorder, "record", "second", to, "--timeout", "10");
     CHECK_EQ(program_end(&player, 0), 0);
     CHECK_HAS(player.out, "played 40 frames, dropped 0");
@@ -195,7 +191,8 @@ static int64_t length_of(const char *path)
     FILE *file = fopen(path, "rb");
     CHECK(file != NULL);
     CHECK_EQ(recording_open(&recording, file), RECORDING_FORMAT);
-    for (enum recording_block next; (next = recording_next(&recording)) == RECORDING_FORMAT || next == RECORDING_FRAME;) {
+    for (enum recording_block next;
+         (next = recording_next(&recording)) == RECORDING_FORMAT || next == RECORDING_FRAME;) {
         if (next != RECORDING_FRAME)
             continue;
         last = recording.frame.commit_ns;
@@ -217,9 +214,7 @@ TEST_TIMEOUT(recording_keeps_time, 40)
     start = test_now();
     CHECK_EQ(sluice_run(&p, "play", in_dir("a.slr"), "camera", "--fps", "20", "--frames", "11"), 0);
     CHECK_GE(test_now() - start, 500000000);
-    CHECK_EQ(sluice_run(&p, "play", in_dir("a.slr"), "camera", "--loop", "--frames", "100", "--fps",
-                        "max"),
-             0);
+    CHECK_EQ(sluice_run(&p, "play", in_dir("a.slr"), "camera", "--loop", "--frames", "100", "--fps", "max"), 0);
     CHECK_HAS(p.out, "played 100 frames");
 }
 
@@ -315,13 +310,11 @@ static void kill_the_writer(void)
 {
     static struct program player, recorder;
     struct recording_summary summary;
-    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "5", "--device",
-                 device);
+    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "5", "--device", device);
     sluice_start(&recorder, "record", "camera", in_dir("a.slr"), "--frames", "40");
     CHECK_SOON(has_taken("camera", 3), 20);
     CHECK_EQ(program_end(&player, SIGKILL), -SIGKILL);
-    player_start(&player, "camera", "--pattern", "--size", "32x24", "--fps", "50", "--device",
-                 device);
+    player_start(&player, "camera", "--pattern", "--size", "32x24", "--fps", "50", "--device", device);
     CHECK_EQ(program_end(&recorder, 0), 0);
     CHECK_HAS(recorder.out, "recorded 40 frames");
     CHECK_HAS(recorder.out, "over 2 sessions");
@@ -363,7 +356,8 @@ TEST(recording_up_to_the_largest_file)
 {
     static struct program p, player;
     player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "200");
-    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 300 << 10, 300 << 10 }), 0); /* SIGXFSZ would kill it by default */
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 300 << 10, 300 << 10 }),
+             0); /* SIGXFSZ would kill it by default */
     CHECK_EQ(sluice_run(&p, "record", "camera", in_dir("a.slr")), 1);
     CHECK_HAS(p.err, ": File too large. It has the ");
     CHECK_EQ(program_end(&player, SIGTERM), 0);
@@ -392,7 +386,8 @@ TEST(record_ends_with_its_writer_or_its_time)
 {
     static struct program p, player;
     sluice_start(&p, "record", "camera", in_dir("a.slr"), "--timeout", "20");
-    sluice_start(&player, "play", "test", "camera", "--pattern", "--size", "64x48", "--fps", "50", "--frames", "25", "--readers", "1");
+    sluice_start(&player, "play", "test", "camera", "--pattern", "--size", "64x48", "--fps", "50", "--frames", "25",
+                 "--readers", "1");
     CHECK_EQ(program_end(&p, 0), 0);
     CHECK_HAS(p.out, "recorded ");
     CHECK_EQ(program_end(&player, 0), 0);

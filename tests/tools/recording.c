@@ -25,8 +25,7 @@ static void make_format(struct sluice_format *format)
     const int64_t shape[1] = { 5 };
     *format = (struct sluice_format)SLUICE_FORMAT_INIT;
     CHECK_OK(sluice_format_add_image(format, "image", SLUICE_PIXEL_RGB24, 6, 4));
-    CHECK_OK(sluice_format_add_tensor(format, "numbers",
-                                      (struct sluice_dtype){ SLUICE_FLOAT, 32, 1 }, 1, shape));
+    CHECK_OK(sluice_format_add_tensor(format, "numbers", (struct sluice_dtype){ SLUICE_FLOAT, 32, 1 }, 1, shape));
 }
 
 static void make_frame(struct sluice_frame *frame, struct sluice_array arrays[2], unsigned number)
@@ -71,8 +70,7 @@ static void make_recording(void)
     CHECK_EQ(fclose(file), 0);
 }
 
-static enum recording_block read_all(const void *bytes, size_t size,
-                                     struct recording_summary *summary)
+static enum recording_block read_all(const void *bytes, size_t size, struct recording_summary *summary)
 {
     FILE *file = fmemopen((void *)(uintptr_t)bytes, size, "rb");
     CHECK(file != NULL);

@@ -22,8 +22,7 @@
 
 /* ---- measurements ---- */
 
-static struct top_channel *answered(uint64_t committed, int64_t now,
-                                    struct sluice_reader_info *reader)
+static struct top_channel *answered(uint64_t committed, int64_t now, struct sluice_reader_info *reader)
 {
     static struct top_channel channel;
     struct sluice_channel_info info = { .size = sizeof info, .session = 7, .now_ns = now };
@@ -111,12 +110,9 @@ static void fill_top(struct top *top, const char *const *names, const uint64_t *
     CHECK(top_list(top, entries, count));
     for (size_t i = 0; i < top->count; i++)
         for (int64_t k = 1; k <= 2; k++) {
-            struct sluice_channel_info info = { .size = sizeof info,
-                                                .session = 1,
-                                                .now_ns = k * SLUICE_S };
+            struct sluice_channel_info info = { .size = sizeof info, .session = 1, .now_ns = k * SLUICE_S };
             info.committed = (uint64_t)k * fps[i];
-            top_update(top->list[i], fps[i] ? SLUICE_OK : SLUICE_TIMEOUT, "it is stopped", &info,
-                       NULL);
+            top_update(top->list[i], fps[i] ? SLUICE_OK : SLUICE_TIMEOUT, "it is stopped", &info, NULL);
         }
 }
 
@@ -161,8 +157,7 @@ TEST(rows_come_and_go_with_their_names)
     top_free(&top);
 }
 
-static void draw_at(struct canvas *canvas, struct top_grid *grid, const struct top *top,
-                    unsigned width)
+static void draw_at(struct canvas *canvas, struct top_grid *grid, const struct top *top, unsigned width)
 {
     const void *rows[8];
     for (size_t i = 0; i < top->count; i++)
@@ -292,7 +287,8 @@ TEST(once_says_what_goes_on)
     CHECK_HAS(p.out, "64x48 rgba");
     CHECK(!strstr(p.out, "other") && !strchr(p.out, '\033'));
     CHECK_SOON(json_says(second_look(), "[c['name'] for c in d['channels']] == ['camera', 'other'] and "
-                                        "50 < d['channels'][0]['fps'] < 200 and d['channels'][0]['readers'] == []"), 20);
+                                        "50 < d['channels'][0]['fps'] < 200 and d['channels'][0]['readers'] == []"),
+               20);
     /* Nothing else is affected. */
     struct sluice_channel_info info = { .size = sizeof info };
     CHECK_OK(sluice_channel_info("camera", 20 * SLUICE_S, &info, NULL, 0));
@@ -369,8 +365,7 @@ ROLE(fake)
         char text[256];
     } refuse = { 3, sizeof refuse, atoi(argv[2]), 77, 77, 0, "no\033[2J\nsuch luck" };
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    snprintf(address.sun_path, sizeof address.sun_path, "%.60s/%.30s", getenv("SLUICE_DIR"),
-             argv[1]);
+    snprintf(address.sun_path, sizeof address.sun_path, "%.60s/%.30s", getenv("SLUICE_DIR"), argv[1]);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
     if (bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, 8) != 0)
         return 1;
@@ -381,7 +376,8 @@ ROLE(fake)
         if (peer < 0)
             return 1;
         (void)!write(peer, &refuse, refuse.result ? sizeof refuse : 11);
-        while (read(peer, asked, sizeof asked) > 0) /* until it hangs up: closing first, or with unread data, would discard the answer */
+        while (read(peer, asked, sizeof asked) >
+               0) /* until it hangs up: closing first, or with unread data, would discard the answer */
             continue;
         close(peer);
     }
@@ -404,10 +400,8 @@ TEST(rows_that_cannot_be_read_say_why)
     kill(player.pid, SIGSTOP);
     CHECK_EQ(waitpid(player.pid, &status, WUNTRACED), player.pid);
     CHECK_EQ(sluice_run(&p, "top", "--once", "--json", "--interval", "0.1", "--all", NATIVE), 0);
-    check_json(
-        p.out,
-        "{c['name']: c['state'] for c in d['channels']} == {'camera': 'stuck', 'odd': 'odd', "
-        "'refused': 'refused', 'version': 'version', 'victim': 'dead'}");
+    check_json(p.out, "{c['name']: c['state'] for c in d['channels']} == {'camera': 'stuck', 'odd': 'odd', "
+                      "'refused': 'refused', 'version': 'version', 'victim': 'dead'}");
     check_json(p.out, "all(c['reason'] for c in d['channels'])");
     CHECK_EQ(sluice_run(&p, "top", "--once", "--interval", "0.1", NATIVE), 0);
     CHECK_HAS(p.out, "camera: its writer, process");

@@ -52,8 +52,7 @@ TEST(gpus_of_channels_once_each)
     CHECK(top_gpu_of(&top, top.list[1]) == NULL && top_gpu_of(&top, top.list[4]) == NULL);
     const struct nvml_gpu *gpu = top_gpu_of(&top, top.list[0]);
     CHECK(gpu && top_gpu_of(&top, top.list[3]) == gpu && top_gpu_of(&top, top.list[2]) != gpu);
-    CHECK_STR(top_gpu_text(text, gpu),
-              "GPU 4, Fake H200: 87 % busy, 12.0 GiB of 140 GiB, 312 W, 54 C");
+    CHECK_STR(top_gpu_text(text, gpu), "GPU 4, Fake H200: 87 % busy, 12.0 GiB of 140 GiB, 312 W, 54 C");
     CHECK(isnan(gpu->pcie_in)); /* at the first query */
     test_nap(50000000);
     top_refresh_gpus(&top);
@@ -72,8 +71,7 @@ TEST(an_instance_knows_less)
     use_nvml(FAKE_NVML, "");
     open_top(&top, bytes, 1);
     top_refresh_gpus(&top);
-    CHECK_STR(top_gpu_text(text, top_gpu_of(&top, top.list[0])),
-              "GPU 0, Fake MIG 1g: 1.0 GiB of 10.0 GiB");
+    CHECK_STR(top_gpu_text(text, top_gpu_of(&top, top.list[0])), "GPU 0, Fake MIG 1g: 1.0 GiB of 10.0 GiB");
     setenv("FAKE_NVML", "bare", 1);
     top_refresh_gpus(&top);
     CHECK_STR(top_gpu_text(text, top_gpu_of(&top, top.list[0])), "GPU 0, Fake MIG 1g");

@@ -108,8 +108,7 @@ static void open_terminal(unsigned width, unsigned height)
     unsetenv("NO_COLOR");
     FILE *profile = fopen(in_dir("profile"), "wb");
     CHECK(profile && fputs("PS1='ready$ '\n", profile) >= 0 && fclose(profile) == 0);
-    server = child_start(
-        (const char *const[]){ "tmux", "-u", "-D", "-S", socket_path, "-f", "/dev/null", NULL });
+    server = child_start((const char *const[]){ "tmux", "-u", "-D", "-S", socket_path, "-f", "/dev/null", NULL });
     CHECK_SOON(access(socket_path, F_OK) == 0, PATIENCE);
     tmux("new-session -d -x %u -y %u 'exec bash --rcfile %s -i'", width, height, in_dir("profile"));
     wait_for("ready$");
@@ -139,8 +138,7 @@ static void check_restored(void)
     type("'stty -a' Enter");
     wait_for(" icanon");
     wait_for(" echo ");
-    CHECK(!seen("-icanon") && !seen("-echo ") && !seen("-isig") && !seen("-ixon ") &&
-          !seen("-icrnl"));
+    CHECK(!seen("-icanon") && !seen("-echo ") && !seen("-isig") && !seen("-ixon ") && !seen("-icrnl"));
     char *errors = read_all(in_dir("errors"), NULL);
     CHECK_STR(errors, "");
     free(errors);
@@ -236,7 +234,8 @@ TEST_TIMEOUT(screen_help_is_whole_however_narrow, 120)
     wait_for("keys");
     for (int i = 0; i < 2; i++) {
         tmux("resize-window -x %u -y 60", widths[i]);
-        CHECK_SOON(says("reverse the order / show only names that contain a text or match a pattern such as cam*; Esc shows all a show"),
+        CHECK_SOON(says("reverse the order / show only names that contain a text or match a pattern such as cam*; Esc "
+                        "shows all a show"),
                    PATIENCE);
         CHECK_SOON(says("up, down, pages, Home, End choose a channel, or scroll its readers Enter open"), PATIENCE);
     }
@@ -412,8 +411,7 @@ ROLE(many_writers)
     const int64_t shape[1] = { 64 };
     char name[32];
     raise_limit();
-    CHECK_OK(sluice_format_add_tensor(&format, "x", (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 1,
-                                      shape));
+    CHECK_OK(sluice_format_add_tensor(&format, "x", (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 1, shape));
     for (int i = 0; i < MANY; i++) {
         struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
         snprintf(name, sizeof name, "many-%03d", i);
@@ -486,7 +484,8 @@ TEST_TIMEOUT(screen_of_many_channels_and_readers, 180)
     CHECK_SOON(look_says(line, "[c['name'] for c in d['channels']] == ['many-%03d' % i for i in range(200)] and "
                                "all(c['state'] == 'live' and c['fps'] > 0 for c in d['channels']) and "
                                "[len(c['readers']) for c in d['channels']] == [64] + 199 * [0] and "
-                               "all(r['fps'] > 0 for r in d['channels'][0]['readers'])"), 20);
+                               "all(r['fps'] > 0 for r in d['channels'][0]['readers'])"),
+               20);
     start_top("");
     wait_for("200 live");
     type("End");

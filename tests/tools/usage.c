@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const names[] = { "ls",     "info", "play",   "view",
-                                     "record", "snap", "bridge", "doctor", "demo", "bench", "top" };
+static const char *const names[] = { "ls",     "info",   "play", "view",  "record", "snap",
+                                     "bridge", "doctor", "demo", "bench", "top" };
 
 TEST(help_of_every_command)
 {
@@ -87,8 +87,8 @@ TEST(wrong_lines)
         start_program(&p, a);
         program_end(&p, 0);
         if (p.status != cases[i].status || !strstr(p.err, cases[i].says))
-            FAIL("sluice %s %s %s: %d, not %d, and says: %s", a[0], a[1] ? a[1] : "",
-                 a[2] ? a[2] : "", p.status, cases[i].status, p.err);
+            FAIL("sluice %s %s %s: %d, not %d, and says: %s", a[0], a[1] ? a[1] : "", a[2] ? a[2] : "", p.status,
+                 cases[i].status, p.err);
         if (strncmp(p.err, "sluice: ", 8) != 0)
             FAIL("sluice %s says: %s", a[0], p.err);
     }

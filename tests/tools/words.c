@@ -43,8 +43,7 @@ TEST(words_for_formats)
     struct sluice_format format = SLUICE_FORMAT_INIT;
     const int64_t shape[3] = { 4, 64, 64 };
     CHECK_STR(text_format(text, &format), "-");
-    CHECK_OK(sluice_format_add_tensor(&format, "x", (struct sluice_dtype){ SLUICE_FLOAT, 32, 1 }, 3,
-                                      shape));
+    CHECK_OK(sluice_format_add_tensor(&format, "x", (struct sluice_dtype){ SLUICE_FLOAT, 32, 1 }, 3, shape));
     CHECK_STR(text_format(text, &format), "float32[4,64,64]");
     CHECK_OK(sluice_format_add_image(&format, "i", SLUICE_PIXEL_NV12, 64, 48));
     CHECK_STR(text_format(text, &format), "float32[4,64,64] +1");

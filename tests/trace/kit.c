@@ -49,7 +49,8 @@ static struct thread *thread_of(struct thread *threads, long id)
 
 static void add(struct thread *thread, const char *name, const char *mark)
 {
-    thread->used += (size_t)snprintf(thread->text + thread->used, sizeof thread->text - thread->used, "%s%s", name, mark);
+    thread->used +=
+        (size_t)snprintf(thread->text + thread->used, sizeof thread->text - thread->used, "%s%s", name, mark);
     CHECK_LE(thread->used, sizeof thread->text - 100);
 }
 
@@ -114,7 +115,7 @@ const char *tool_tree(void)
 static int count;
 static char last[1024];
 
-static void catch(void *user, enum sluice_log_level level, const char *text)
+static void catch (void *user, enum sluice_log_level level, const char *text)
 {
     (void)user;
     (void)level;

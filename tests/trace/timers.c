@@ -78,9 +78,17 @@ TEST(buckets_are_powers_of_two)
     static const struct {
         int64_t ns;
         int bucket;
-    } cases[] = { { -5, 0 },      { 0, 0 },   { 1, 0 },           { 2, 1 },
-                  { 3, 1 },       { 4, 2 },   { 1023, 9 },        { 1024, 10 },
-                  { 1 << 30, 30 }, { INT64_C(1) << 31, 31 }, { INT64_C(1) << 40, 31 } };
+    } cases[] = { { -5, 0 },
+                  { 0, 0 },
+                  { 1, 0 },
+                  { 2, 1 },
+                  { 3, 1 },
+                  { 4, 2 },
+                  { 1023, 9 },
+                  { 1024, 10 },
+                  { 1 << 30, 30 },
+                  { INT64_C(1) << 31, 31 },
+                  { INT64_C(1) << 40, 31 } };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         CHECK_OK(sluice_timers_clear());

@@ -62,12 +62,12 @@ static void record(const char *format, ...)
 /* The error in an event, or "". */
 static const char *wrong(const struct event *event)
 {
-    return event->version < 2 || event->version > 3           ? " BAD-VERSION"
-           : event->size != sizeof *event                     ? " BAD-SIZE"
-           : event->color_type != 1 || !(event->color >> 24)  ? " BAD-COLOUR"
-           : event->message_type != 1 || !event->message[0]   ? " BAD-MESSAGE"
+    return event->version < 2 || event->version > 3             ? " BAD-VERSION"
+           : event->size != sizeof *event                       ? " BAD-SIZE"
+           : event->color_type != 1 || !(event->color >> 24)    ? " BAD-COLOUR"
+           : event->message_type != 1 || !event->message[0]     ? " BAD-MESSAGE"
            : event->payload_type < 0 || event->payload_type > 1 ? " BAD-PAYLOAD"
-                                                              : "";
+                                                                : "";
 }
 
 static void *create(const char *name)

@@ -36,8 +36,8 @@ static uint8_t *filled(uint8_t first)
     return space;
 }
 
-static struct sluice_array wrap(void *data, struct sluice_dtype dtype, int ndim,
-                                const int64_t *shape, const int64_t *strides)
+static struct sluice_array wrap(void *data, struct sluice_dtype dtype, int ndim, const int64_t *shape,
+                                const int64_t *strides)
 {
     struct sluice_array array;
     CHECK_OK(sluice_array_wrap(&array, "a", data, dtype, ndim, shape, strides));
@@ -121,8 +121,7 @@ TEST(array_copy_is_a_loop_over_elements)
         struct sluice_dtype dtype = dtypes[below(9)];
         uint32_t element = sluice_dtype_size(dtype);
         int ndim = (int)below(5);
-        int64_t shape[SLUICE_MAX_DIMS], to[SLUICE_MAX_DIMS], from[SLUICE_MAX_DIMS], first = 0,
-                                        into = 0;
+        int64_t shape[SLUICE_MAX_DIMS], to[SLUICE_MAX_DIMS], from[SLUICE_MAX_DIMS], first = 0, into = 0;
         for (int d = 0; d < ndim; d++)
             shape[d] = below(40) ? 1 + (int64_t)below(5) : 0;
         random_strides(element, ndim, shape, to);
@@ -192,23 +191,17 @@ TEST(array_wrap)
 
     const struct sluice_array before = array;
     const int64_t huge = INT64_C(1) << 40;
-    CHECK_SAYS(sluice_array_wrap(&array, "a b", data, uint8, 1, SHAPE(1), NULL), SLUICE_E_FORMAT,
-               "'a b'");
-    CHECK_SAYS(sluice_array_wrap(&array, "a", data, uint8, 9, SHAPE(1), NULL), SLUICE_E_FORMAT,
-               "9 dimensions");
-    CHECK_SAYS(sluice_array_wrap(&array, "a", data, uint8, -1, SHAPE(1), NULL), SLUICE_E_FORMAT,
-               "-1 dimensions");
-    CHECK_SAYS(sluice_array_wrap(&array, "a", data, uint8, 1, SHAPE(-1), NULL), SLUICE_E_FORMAT,
-               "extent -1");
-    CHECK_SAYS(sluice_array_wrap(&array, "a", data, uint8, 2, SHAPE(huge, huge), NULL),
-               SLUICE_E_FORMAT, "2^46");
-    CHECK_SAYS(sluice_array_wrap(&array, "a", data, uint8, 2, SHAPE(2, 3), SHAPE(INT64_MIN, 1)),
-               SLUICE_E_FORMAT, "dimension 0");
-    CHECK_SAYS(sluice_array_wrap(&array, "a", data, uint8, 2, SHAPE(3, 3), SHAPE(1, INT64_MAX)),
-               SLUICE_E_FORMAT, "dimension 1");
-    CHECK_SAYS(
-        sluice_array_wrap(&array, "a", data, (struct sluice_dtype){ 3, 64, 1 }, 1, SHAPE(1), NULL),
-        SLUICE_E_FORMAT, "code 3");
+    CHECK_SAYS(sluice_array_wrap(&array, "a b", data, uint8, 1, SHAPE(1), NULL), SLUICE_E_FORMAT, "'a b'");
+    CHECK_SAYS(sluice_array_wrap(&array, "a", data, uint8, 9, SHAPE(1), NULL), SLUICE_E_FORMAT, "9 dimensions");
+    CHECK_SAYS(sluice_array_wrap(&array, "a", data, uint8, -1, SHAPE(1), NULL), SLUICE_E_FORMAT, "-1 dimensions");
+    CHECK_SAYS(sluice_array_wrap(&array, "a", data, uint8, 1, SHAPE(-1), NULL), SLUICE_E_FORMAT, "extent -1");
+    CHECK_SAYS(sluice_array_wrap(&array, "a", data, uint8, 2, SHAPE(huge, huge), NULL), SLUICE_E_FORMAT, "2^46");
+    CHECK_SAYS(sluice_array_wrap(&array, "a", data, uint8, 2, SHAPE(2, 3), SHAPE(INT64_MIN, 1)), SLUICE_E_FORMAT,
+               "dimension 0");
+    CHECK_SAYS(sluice_array_wrap(&array, "a", data, uint8, 2, SHAPE(3, 3), SHAPE(1, INT64_MAX)), SLUICE_E_FORMAT,
+               "dimension 1");
+    CHECK_SAYS(sluice_array_wrap(&array, "a", data, (struct sluice_dtype){ 3, 64, 1 }, 1, SHAPE(1), NULL),
+               SLUICE_E_FORMAT, "code 3");
     CHECK_RESULT(sluice_array_wrap(&array, "a", data, uint8, 1, NULL, NULL), SLUICE_E_INVALID);
     CHECK_RESULT(sluice_array_wrap(NULL, "a", data, uint8, 1, SHAPE(1), NULL), SLUICE_E_INVALID);
     CHECK_MEM(&array, &before, sizeof array);
@@ -224,8 +217,7 @@ TEST(array_copy_refuses)
     do { \
         bad = good; \
         bad.change; \
-        CHECK_SAYS(&(good) == &to ? sluice_array_copy(&bad, &from) : sluice_array_copy(&to, &bad), \
-                   expected, word); \
+        CHECK_SAYS(&(good) == &to ? sluice_array_copy(&bad, &from) : sluice_array_copy(&to, &bad), expected, word); \
     } while (0)
     REFUSED(from, dtype.code = SLUICE_INT, SLUICE_E_FORMAT, "int32 (4, 6)");
     REFUSED(from, dtype.code = 99, SLUICE_E_FORMAT, "no type (4, 6)");
@@ -279,8 +271,7 @@ static struct sluice_array image(uint32_t pixel_format, uint32_t pitch_align, vo
 /* Tight, padded, padded, tight again: the same pixels, and the bytes between the rows are not touched. */
 TEST(array_copy_images_whatever_their_pitches)
 {
-    uint8_t *first = filled(3), *padded = malloc(SPACE), *again = malloc(SPACE),
-            *last = malloc(SPACE);
+    uint8_t *first = filled(3), *padded = malloc(SPACE), *again = malloc(SPACE), *last = malloc(SPACE);
     CHECK(padded && again && last);
     for (uint32_t number = 1; number <= SLUICE_PIXEL_GRAY_F32; number++) {
         struct sluice_array a = image(number, 0, first), b = image(number, 64, padded);
@@ -320,8 +311,7 @@ TEST(array_copy_between_image_and_array)
         CHECK_MEM(padded + 64 * row, pixels + 60 * row, 60);
 
     /* BGR from RGB, upside down: a view with two negative strides */
-    struct sluice_array view =
-        wrap(pixels + 5 * 60 + 2, uint8, 3, SHAPE(6, 20, 3), SHAPE(-60, 3, -1));
+    struct sluice_array view = wrap(pixels + 5 * 60 + 2, uint8, 3, SHAPE(6, 20, 3), SHAPE(-60, 3, -1));
     CHECK_OK(sluice_array_copy(&channel, &view));
     CHECK_EQ(padded[0], pixels[5 * 60 + 2]);
     CHECK_EQ(padded[64 * 5 + 59], pixels[57]);

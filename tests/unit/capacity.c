@@ -32,8 +32,7 @@ static struct sluice_array tensor(struct sluice_dtype dtype, int ndim, const int
     return array;
 }
 
-static struct sluice_array image(enum sluice_pixel_format pixel_format, uint32_t width,
-                                 uint32_t height)
+static struct sluice_array image(enum sluice_pixel_format pixel_format, uint32_t width, uint32_t height)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
     CHECK_OK(sluice_format_add_image(&format, "any", pixel_format, width, height));
@@ -62,17 +61,14 @@ TEST(fit_reshape)
     CHECK_EQ(out.shape[1], 7);
 
     const struct sluice_array before = out;
-    CHECK_SAYS(
-        sl_format_reshape(room, 2, SHAPE(201, 1), &out), SLUICE_E_CAPACITY,
-        "float32 (201, 1) takes 804 bytes, the channel has room for float32 (10, 20), 800 bytes");
-    CHECK_SAYS(sl_format_reshape(room, 2, SHAPE(1 << 30, 1 << 30), &out), SLUICE_E_CAPACITY,
-               "more than 2^46");
+    CHECK_SAYS(sl_format_reshape(room, 2, SHAPE(201, 1), &out), SLUICE_E_CAPACITY,
+               "float32 (201, 1) takes 804 bytes, the channel has room for float32 (10, 20), 800 bytes");
+    CHECK_SAYS(sl_format_reshape(room, 2, SHAPE(1 << 30, 1 << 30), &out), SLUICE_E_CAPACITY, "more than 2^46");
     CHECK_SAYS(sl_format_reshape(room, 1, SHAPE(5), &out), SLUICE_E_FORMAT, "2 dimensions, not 1");
     CHECK_SAYS(sl_format_reshape(room, 9, SHAPE(5), &out), SLUICE_E_FORMAT, "not 9");
     CHECK_SAYS(sl_format_reshape(room, 2, SHAPE(-1, 5), &out), SLUICE_E_FORMAT, "extent -1");
     CHECK_RESULT(sl_format_reshape(room, 2, NULL, &out), SLUICE_E_INVALID);
-    CHECK_SAYS(sl_format_reshape(&format.arrays[1], 2, SHAPE(1, 1), &out), SLUICE_E_FORMAT,
-               "sluice_frame_resize");
+    CHECK_SAYS(sl_format_reshape(&format.arrays[1], 2, SHAPE(1, 1), &out), SLUICE_E_FORMAT, "sluice_frame_resize");
     CHECK_MEM(&out, &before, sizeof out);
     CHECK_OK(sl_format_reshape(&format.arrays[2], 0, NULL, &out));
 }
@@ -96,8 +92,7 @@ TEST(fit_resize)
     CHECK_SAYS(sl_format_resize(room, 0, 16, 0, &out), SLUICE_E_FORMAT, "0 x 16");
     CHECK_SAYS(sl_format_resize(room, 3, 16, 0, &out), SLUICE_E_FORMAT, "even width");
     CHECK_SAYS(sl_format_resize(room, UINT32_MAX, UINT32_MAX, 0, &out), SLUICE_E_FORMAT, "65536");
-    CHECK_SAYS(sl_format_resize(&format.arrays[0], 4, 4, 0, &out), SLUICE_E_FORMAT,
-               "sluice_frame_reshape");
+    CHECK_SAYS(sl_format_resize(&format.arrays[0], 4, 4, 0, &out), SLUICE_E_FORMAT, "sluice_frame_reshape");
     CHECK_MEM(&out, &before, sizeof out);
 }
 
@@ -121,40 +116,31 @@ TEST(fit_frames)
     CHECK_MEM(&out, &format.arrays[0], sizeof out);
     CHECK_OK(frame(&format, tensor(float32, 2, SHAPE(20, 9)), 0, &out));
     CHECK_EQ(out.nbytes, 720);
-    CHECK_SAYS(frame(&format, tensor(float32, 2, SHAPE(20, 11)), 0, &out), SLUICE_E_CAPACITY,
-               "(20, 11)");
-    CHECK_SAYS(frame(&format, tensor(float32, 3, SHAPE(1, 1, 1)), 0, &out), SLUICE_E_CAPACITY,
-               "2 dimensions, not 3");
+    CHECK_SAYS(frame(&format, tensor(float32, 2, SHAPE(20, 11)), 0, &out), SLUICE_E_CAPACITY, "(20, 11)");
+    CHECK_SAYS(frame(&format, tensor(float32, 3, SHAPE(1, 1, 1)), 0, &out), SLUICE_E_CAPACITY, "2 dimensions, not 3");
     CHECK_SAYS(frame(&format, tensor(uint8, 2, SHAPE(1, 1)), 0, &out), SLUICE_E_FORMAT,
                "float32 (10, 20), not uint8 (1, 1)");
 
     CHECK_OK(frame(&format, image(SLUICE_PIXEL_NV12, 32, 16), 1, &out));
     CHECK_OK(frame(&format, image(SLUICE_PIXEL_NV12, 16, 30), 1, &out));
     CHECK_EQ(out.image.height, 30);
-    CHECK_SAYS(frame(&format, image(SLUICE_PIXEL_NV12, 16, 34), 1, &out), SLUICE_E_CAPACITY,
-               "16 x 34");
-    CHECK_SAYS(frame(&format, image(SLUICE_PIXEL_I420, 16, 16), 1, &out), SLUICE_E_FORMAT,
-               "yuv420p");
+    CHECK_SAYS(frame(&format, image(SLUICE_PIXEL_NV12, 16, 34), 1, &out), SLUICE_E_CAPACITY, "16 x 34");
+    CHECK_SAYS(frame(&format, image(SLUICE_PIXEL_I420, 16, 16), 1, &out), SLUICE_E_FORMAT, "yuv420p");
 
     /* an array with an image's shape */
     CHECK_OK(frame(&format, tensor(uint8, 2, SHAPE(12, 10)), 1, &out));
     CHECK_EQ(out.image.width, 10);
     CHECK_EQ(out.image.height, 8);
-    CHECK_SAYS(frame(&format, tensor(uint8, 2, SHAPE(13, 10)), 1, &out), SLUICE_E_FORMAT,
-               "(13, 10)");
-    CHECK_SAYS(frame(&format, tensor(uint8, 2, SHAPE(9, 9)), 1, &out), SLUICE_E_FORMAT,
-               "even width");
-    CHECK_SAYS(frame(&format, tensor(uint8, 3, SHAPE(12, 10, 1)), 1, &out), SLUICE_E_FORMAT,
-               "nv12");
-    CHECK_SAYS(frame(&format, tensor(float32, 2, SHAPE(12, 10)), 1, &out), SLUICE_E_FORMAT,
-               "float32");
+    CHECK_SAYS(frame(&format, tensor(uint8, 2, SHAPE(13, 10)), 1, &out), SLUICE_E_FORMAT, "(13, 10)");
+    CHECK_SAYS(frame(&format, tensor(uint8, 2, SHAPE(9, 9)), 1, &out), SLUICE_E_FORMAT, "even width");
+    CHECK_SAYS(frame(&format, tensor(uint8, 3, SHAPE(12, 10, 1)), 1, &out), SLUICE_E_FORMAT, "nv12");
+    CHECK_SAYS(frame(&format, tensor(float32, 2, SHAPE(12, 10)), 1, &out), SLUICE_E_FORMAT, "float32");
     CHECK_SAYS(frame(&format, tensor(uint8, 2, SHAPE(0, 10)), 1, &out), SLUICE_E_FORMAT, "nv12");
 
     struct sluice_format rgb = SLUICE_FORMAT_INIT;
     CHECK_OK(sluice_format_add_image(&rgb, "rgb", SLUICE_PIXEL_RGB24, 8, 8));
     CHECK_OK(frame(&rgb, tensor(uint8, 3, SHAPE(4, 6, 3)), 0, &out));
-    CHECK_SAYS(frame(&rgb, tensor(uint8, 3, SHAPE(4, 6, 4)), 0, &out), SLUICE_E_FORMAT,
-               "(4, 6, 4)");
+    CHECK_SAYS(frame(&rgb, tensor(uint8, 3, SHAPE(4, 6, 4)), 0, &out), SLUICE_E_FORMAT, "(4, 6, 4)");
     CHECK_SAYS(frame(&rgb, tensor(uint8, 2, SHAPE(4, 6)), 0, &out), SLUICE_E_FORMAT, "(4, 6)");
 
     struct sluice_array bad = tensor(float32, 2, SHAPE(1, 1));

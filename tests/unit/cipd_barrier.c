@@ -49,8 +49,8 @@ static struct foreign barrier_made(const char *name, uint32_t count, int64_t sta
 TEST(cipd_barrier_golden)
 {
     static const unsigned char golden[64] = {
-        0xaa, 0xba, 0xa1, 0xcd, 0x01, 0, 0, 0, 0x01, 0, 0, 0, 0, 0, 0, 0, 0x79, 0xdf, 0x0d, 0x86, 0x48, 0x70, 0, 0,
-        0x09, 0, 0, 0, 0x92, 0x10, 0, 0,
+        0xaa, 0xba, 0xa1, 0xcd, 0x01, 0,    0, 0, 0x01, 0, 0, 0, 0,    0,    0, 0,
+        0x79, 0xdf, 0x0d, 0x86, 0x48, 0x70, 0, 0, 0x09, 0, 0, 0, 0x92, 0x10, 0, 0,
     };
     const int64_t stamp = INT64_C(123456789012345);
     const char *name = cipd_name("golden");
@@ -318,7 +318,11 @@ TEST(cipd_barrier_holds_until_it_has_settled)
 
 TEST(cipd_barrier_residue)
 {
-    static const struct { uint32_t count; int64_t age; uint32_t then; } cases[] = {
+    static const struct {
+        uint32_t count;
+        int64_t age;
+        uint32_t then;
+    } cases[] = {
         { 3, 6, 1 }, { 3, 4, 4 }, { 0, 6, 1 }, { UINT32_MAX, 0, 1 }, { UINT32_MAX, 6, 1 },
     };
     for (int i = 0; i < 5; i++) {

@@ -21,7 +21,8 @@ static int try(struct sl_cipd_segment_reader *consumer)
     return sl_cipd_read_connect(consumer, test_now());
 }
 
-static void check_reason(struct sl_cipd_segment_reader *consumer, enum sl_cipd_reason reason, int result, const char *word)
+static void check_reason(struct sl_cipd_segment_reader *consumer, enum sl_cipd_reason reason, int result,
+                         const char *word)
 {
     CHECK_SAYS(try(consumer), result, word);
     CHECK_EQ(consumer->reason, reason);
@@ -274,7 +275,8 @@ TEST(cipd_connect_to_ours)
     struct sl_cipd_metadata metadata = metadata_of(64, 32, 4);
     struct sl_cipd_segment_reader consumer = reader_of(name);
     CHECK_OK(sl_cipd_write_open(&producer, name));
-    check_reason(&consumer, SL_CIPD_REASON_ABSENT, SLUICE_NO_WRITER, "no cuda-link channel"); /* it has no session yet */
+    check_reason(&consumer, SL_CIPD_REASON_ABSENT, SLUICE_NO_WRITER,
+                 "no cuda-link channel"); /* it has no session yet */
     CHECK_OK(sl_cipd_write_begin(&producer, 2, golden_all(), &metadata));
     sl_cipd_write_publish(&producer, 1);
     CHECK_OK(try(&consumer));

@@ -10,9 +10,9 @@ static const struct {
     uint16_t flag;
     struct sluice_dtype dtype;
 } rows[] = {
-    { "float32", 2, 32, 0, { SLUICE_FLOAT, 32, 1 } }, { "float16", 2, 16, 0, { SLUICE_FLOAT, 16, 1 } },
+    { "float32", 2, 32, 0, { SLUICE_FLOAT, 32, 1 } },   { "float16", 2, 16, 0, { SLUICE_FLOAT, 16, 1 } },
     { "bfloat16", 2, 16, 1, { SLUICE_BFLOAT, 16, 1 } }, { "uint8", 1, 8, 0, { SLUICE_UINT, 8, 1 } },
-    { "uint16", 1, 16, 0, { SLUICE_UINT, 16, 1 } },   { "int8", 0, 8, 0, { SLUICE_INT, 8, 1 } },
+    { "uint16", 1, 16, 0, { SLUICE_UINT, 16, 1 } },     { "int8", 0, 8, 0, { SLUICE_INT, 8, 1 } },
     { "int16", 0, 16, 0, { SLUICE_INT, 16, 1 } },
 };
 enum { ROWS = sizeof(rows) / sizeof(*rows) };
@@ -50,8 +50,13 @@ TEST(cipd_format_every_triple)
         for (unsigned bits = 0; bits < 256; bits++)
             for (unsigned flags = 0; flags < 8; flags++)
                 for (int extra = 0; extra < 4; extra++) {
-                    struct sl_cipd_metadata metadata = { 2, 2, 4, (uint8_t)kind, (uint8_t)bits,
-                                                         (uint16_t)(flags | reserved[extra]), 2 * 2 * 4 * (bits / 8) };
+                    struct sl_cipd_metadata metadata = { 2,
+                                                         2,
+                                                         4,
+                                                         (uint8_t)kind,
+                                                         (uint8_t)bits,
+                                                         (uint16_t)(flags | reserved[extra]),
+                                                         2 * 2 * 4 * (bits / 8) };
                     struct sl_cipd_format format;
                     int row = row_of(kind, bits, flags);
                     if (row < 0) {
@@ -68,9 +73,14 @@ TEST(cipd_format_every_triple)
 
 TEST(cipd_format_order_of_four_bytes)
 {
-    static const struct { uint16_t flags; enum sl_cipd_order order; } cases[] = {
-        { 0, SL_CIPD_ORDER_UNDECLARED }, { SL_CIPD_FLAG_BGRA, SL_CIPD_ORDER_BGRA },
-        { SL_CIPD_FLAG_MONO_ALPHA, SL_CIPD_ORDER_OTHER }, { 0x0100, SL_CIPD_ORDER_OTHER },
+    static const struct {
+        uint16_t flags;
+        enum sl_cipd_order order;
+    } cases[] = {
+        { 0, SL_CIPD_ORDER_UNDECLARED },
+        { SL_CIPD_FLAG_BGRA, SL_CIPD_ORDER_BGRA },
+        { SL_CIPD_FLAG_MONO_ALPHA, SL_CIPD_ORDER_OTHER },
+        { 0x0100, SL_CIPD_ORDER_OTHER },
         { 0x0104, SL_CIPD_ORDER_BGRA },
     };
     struct sl_cipd_format format;
@@ -88,15 +98,17 @@ TEST(cipd_format_order_of_four_bytes)
 
 TEST(cipd_format_flags_are_said)
 {
-    struct sl_cipd_format format = { .width = 4, .height = 4, .components = 4, .dtype = { SLUICE_UINT, 8, 1 },
-                                     .order = SL_CIPD_ORDER_BGRA };
+    struct sl_cipd_format format = {
+        .width = 4, .height = 4, .components = 4, .dtype = { SLUICE_UINT, 8, 1 }, .order = SL_CIPD_ORDER_BGRA
+    };
     struct sl_cipd_metadata metadata;
     CHECK_OK(sl_cipd_format_encode(&format, &metadata));
     CHECK_EQ(metadata.flags, SL_CIPD_FLAG_BGRA);
     format.dtype = (struct sluice_dtype){ SLUICE_FLOAT, 32, 1 };
     CHECK_SAYS(sl_cipd_format_encode(&format, &metadata), SLUICE_E_FORMAT, "float32");
-    format = (struct sl_cipd_format){ .width = 4, .height = 4, .components = 2, .mono_alpha = true,
-                                      .dtype = { SLUICE_BFLOAT, 16, 1 } };
+    format = (struct sl_cipd_format){
+        .width = 4, .height = 4, .components = 2, .mono_alpha = true, .dtype = { SLUICE_BFLOAT, 16, 1 }
+    };
     CHECK_OK(sl_cipd_format_encode(&format, &metadata));
     CHECK_EQ(metadata.flags, SL_CIPD_FLAG_MONO_ALPHA | SL_CIPD_FLAG_BFLOAT16);
     CHECK_OK(sl_cipd_format_decode(&metadata, &format));
@@ -108,7 +120,7 @@ TEST(cipd_format_flags_are_said)
 TEST(cipd_format_refuses_what_the_wire_lacks)
 {
     static const struct sluice_dtype others[] = {
-        { SLUICE_FLOAT, 64, 1 }, { SLUICE_UINT, 32, 1 }, { SLUICE_BOOL, 8, 1 }, { SLUICE_UINT, 8, 4 },
+        { SLUICE_FLOAT, 64, 1 },      { SLUICE_UINT, 32, 1 },    { SLUICE_BOOL, 8, 1 }, { SLUICE_UINT, 8, 4 },
         { SLUICE_FLOAT8_E5M2, 8, 1 }, { SLUICE_COMPLEX, 64, 1 }, { SLUICE_UINT, 8, 0 },
     };
     struct sl_cipd_metadata metadata = { .width = 77 };
@@ -122,15 +134,27 @@ TEST(cipd_format_refuses_what_the_wire_lacks)
 
 TEST(cipd_format_sizes)
 {
-    static const struct { uint32_t width, height, components; bool good; } cases[] = {
-        { 1, 1, 1, true },         { 0, 4, 4, false },           { 4, 0, 4, false },
-        { 4, 4, 0, false },        { 65535, 65537, 1, true },    { 65536, 65536, 1, false },
-        { 32768, 32768, 4, false }, { UINT32_MAX, 1, 1, true },  { UINT32_MAX, UINT32_MAX, UINT32_MAX, false },
-        { UINT32_MAX, 1, UINT32_MAX, false }, { 1, 1, UINT32_MAX, true },
+    static const struct {
+        uint32_t width, height, components;
+        bool good;
+    } cases[] = {
+        { 1, 1, 1, true },
+        { 0, 4, 4, false },
+        { 4, 0, 4, false },
+        { 4, 4, 0, false },
+        { 65535, 65537, 1, true },
+        { 65536, 65536, 1, false },
+        { 32768, 32768, 4, false },
+        { UINT32_MAX, 1, 1, true },
+        { UINT32_MAX, UINT32_MAX, UINT32_MAX, false },
+        { UINT32_MAX, 1, UINT32_MAX, false },
+        { 1, 1, UINT32_MAX, true },
     };
     for (int i = 0; i < 11; i++) {
-        struct sl_cipd_format format = { .width = cases[i].width, .height = cases[i].height,
-                                         .components = cases[i].components, .dtype = { SLUICE_UINT, 8, 1 } };
+        struct sl_cipd_format format = { .width = cases[i].width,
+                                         .height = cases[i].height,
+                                         .components = cases[i].components,
+                                         .dtype = { SLUICE_UINT, 8, 1 } };
         struct sl_cipd_metadata metadata;
         if (cases[i].good) {
             CHECK_OK(sl_cipd_format_encode(&format, &metadata));

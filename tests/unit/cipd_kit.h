@@ -18,9 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness/test.h"
 #include "cuda_link/wire/segment_read.h"
 #include "cuda_link/wire/segment_write.h"
+#include "harness/test.h"
 
 #define CIPD_PREFIX "cipd-test."
 
@@ -160,7 +160,11 @@ static inline const struct sl_cipd_handles *golden_all(void)
 static inline struct sl_cipd_metadata metadata_of(uint32_t width, uint32_t height, uint32_t components)
 {
     return (struct sl_cipd_metadata){
-        .width = width, .height = height, .components = components, .kind = 1, .bits = 8,
+        .width = width,
+        .height = height,
+        .components = components,
+        .kind = 1,
+        .bits = 8,
         .bytes = width * height * components,
     };
 }

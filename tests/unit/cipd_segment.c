@@ -142,7 +142,8 @@ TEST(cipd_own_after_a_kill)
 TEST(cipd_own_sweeps_what_has_no_name)
 {
     const char *name = cipd_name("swept");
-    struct child owner = role_start("cipd_owner", name, NULL), other = role_start("cipd_owner", cipd_name("swept.b"), NULL);
+    struct child owner = role_start("cipd_owner", name, NULL),
+                 other = role_start("cipd_owner", cipd_name("swept.b"), NULL);
     child_expect(&owner, "owned", 10);
     child_expect(&other, "owned", 10);
     child_kill(&owner, SIGKILL);

@@ -525,8 +525,11 @@ TEST_TIMEOUT(cipd_sessions_follow_one_another, 60)
     uint32_t sessions = (uint32_t)test_scale(3000);
     for (uint32_t session = 1; session <= sessions || !sl_load(&churn.frames, seq_cst); session++) {
         struct sl_cipd_metadata metadata = churned(session, handles);
-        CHECK_OK(sl_cipd_write_begin(&producer, session % 16 == 0 ? 1 + session / 16 % 5 : producer.layout.slots ?
-                                       producer.layout.slots : 3, handles, &metadata));
+        CHECK_OK(sl_cipd_write_begin(&producer,
+                                     session % 16 == 0       ? 1 + session / 16 % 5
+                                     : producer.layout.slots ? producer.layout.slots
+                                                             : 3,
+                                     handles, &metadata));
         for (uint32_t frame = 0; frame < session % 20; frame++)
             sl_cipd_write_publish(&producer, test_now());
         sched_yield();

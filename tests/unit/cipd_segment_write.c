@@ -40,8 +40,8 @@ TEST(cipd_produce_a_session_in_bytes)
     struct sl_cipd_segment_writer producer = opened(cipd_name("bytes"));
     struct sl_cipd_metadata metadata = { 1920, 1080, 4, 2, 32, 0, 33177600 };
     static const unsigned char head[20] = { 0x44, 0x50, 0x49, 0x43, 1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 42, 0, 0, 0 };
-    static const unsigned char foot[29] = { 0, 0x80, 0x07, 0, 0, 0x38, 0x04, 0, 0, 4, 0, 0, 0, 2, 0x20, 0, 0, 0, 0x40, 0xfa,
-                                            0x01, 0, 0, 0, 0, 0, 0x4a, 0x93, 0x40 };
+    static const unsigned char foot[29] = { 0, 0x80, 0x07, 0,    0,    0x38, 0x04, 0, 0, 4, 0, 0,    0,    2,   0x20,
+                                            0, 0,    0,    0x40, 0xfa, 0x01, 0,    0, 0, 0, 0, 0x4a, 0x93, 0x40 };
     CHECK_OK(sl_cipd_write_begin(&producer, 3, golden_all(), &metadata));
     const unsigned char *at = producer.segment.at;
     CHECK_EQ(sl_cipd_load_version(at), 1);

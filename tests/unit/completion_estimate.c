@@ -6,7 +6,7 @@
 #include "native/reader/completion_estimate.h"
 #include "harness/test.h"
 
-#define US INT64_C(1000)
+#define US    INT64_C(1000)
 #define SINCE (7 * SLUICE_S)
 
 static struct sl_completion_estimate due_after(int64_t duration, int64_t off)

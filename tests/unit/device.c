@@ -54,8 +54,7 @@ TEST(invalid_names)
     char endless[5000];
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        CHECK_SAYS(sluice_device_open(&device, names[i]), SLUICE_E_INVALID,
-                   "is not the name of a device");
+        CHECK_SAYS(sluice_device_open(&device, names[i]), SLUICE_E_INVALID, "is not the name of a device");
     memset(endless, 'x', sizeof endless - 1);
     endless[sizeof endless - 1] = '\0';
     CHECK_RESULT(sluice_device_open(&device, endless), SLUICE_E_INVALID);
@@ -341,22 +340,17 @@ TEST(close_does_not_pull_a_stream_from_under_a_thread)
 
 /* ---- fork ---- */
 
-static int all_refused(struct sluice_device device, struct sluice_stream stream,
-                       struct sluice_event event)
+static int all_refused(struct sluice_device device, struct sluice_stream stream, struct sluice_event event)
 {
     struct sluice_device another;
     struct sluice_stream top;
 
     return sluice_device_open(&another, "host") == SLUICE_E_FORKED &&
            sluice_device_synchronize(device) == SLUICE_E_FORKED &&
-           sluice_stream_default(device, &top) == SLUICE_E_FORKED &&
-           sluice_stream_query(stream) == SLUICE_E_FORKED &&
-           sluice_event_query(event) == SLUICE_E_FORKED &&
-           sluice_stream_current(&top) == SLUICE_E_FORKED &&
-           sluice_stream_pop_current(stream) == SLUICE_E_FORKED &&
-           sluice_stream_destroy(&stream) == SLUICE_E_FORKED &&
-           sluice_device_close(&device) == SLUICE_E_FORKED &&
-           sl_stream_check(stream, NULL) == SLUICE_E_FORKED &&
+           sluice_stream_default(device, &top) == SLUICE_E_FORKED && sluice_stream_query(stream) == SLUICE_E_FORKED &&
+           sluice_event_query(event) == SLUICE_E_FORKED && sluice_stream_current(&top) == SLUICE_E_FORKED &&
+           sluice_stream_pop_current(stream) == SLUICE_E_FORKED && sluice_stream_destroy(&stream) == SLUICE_E_FORKED &&
+           sluice_device_close(&device) == SLUICE_E_FORKED && sl_stream_check(stream, NULL) == SLUICE_E_FORKED &&
            strstr(sluice_last_error(), "fork()");
 }
 

@@ -142,7 +142,6 @@ TEST(two_devices)
     CHECK_OK(sluice_stream_wait_event(other.stream, event));
     CHECK_RESULT(sluice_event_elapsed(event, foreign, &ms), SLUICE_E_WRONG_DEVICE);
     CHECK_OK(sluice_device_close(&fixture.device));
-    CHECK_SAYS(sluice_stream_wait_event(other.stream, event), SLUICE_E_STALE,
-               "its device was closed");
+    CHECK_SAYS(sluice_stream_wait_event(other.stream, event), SLUICE_E_STALE, "its device was closed");
     tear_down(&other);
 }

@@ -41,8 +41,7 @@ TEST(format_arrays_lie_in_their_order)
     CHECK_EQ(format.slot_bytes, 2048);
     CHECK_EQ(sluice_format_find(&format, "depth"), 0);
     CHECK_EQ(sluice_format_find(&format, "left.view-1_b"), 2);
-    CHECK_SAYS(sluice_format_find(&format, "left"), SLUICE_E_NOT_FOUND,
-               "depth, count, left.view-1_b");
+    CHECK_SAYS(sluice_format_find(&format, "left"), SLUICE_E_NOT_FOUND, "depth, count, left.view-1_b");
     CHECK_RESULT(sluice_format_find(&format, NULL), SLUICE_E_INVALID);
     CHECK_RESULT(sluice_format_find(NULL, "depth"), SLUICE_E_INVALID);
 
@@ -94,17 +93,14 @@ TEST(format_refuses_names)
         { "abcdefghijklmnopqrstuvwxyz012345", "longer than 31" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        CHECK_SAYS(sluice_format_add_tensor(&format, bad[i].name, uint8, 1, SHAPE(1)),
-                   SLUICE_E_FORMAT, bad[i].word);
-        CHECK_SAYS(sluice_format_add_image(&format, bad[i].name, SLUICE_PIXEL_RGBA, 1, 1),
-                   SLUICE_E_FORMAT, bad[i].word);
+        CHECK_SAYS(sluice_format_add_tensor(&format, bad[i].name, uint8, 1, SHAPE(1)), SLUICE_E_FORMAT, bad[i].word);
+        CHECK_SAYS(sluice_format_add_image(&format, bad[i].name, SLUICE_PIXEL_RGBA, 1, 1), SLUICE_E_FORMAT,
+                   bad[i].word);
     }
-    CHECK_OK(
-        sluice_format_add_tensor(&format, "abcdefghijklmnopqrstuvwxyz01234", uint8, 1, SHAPE(1)));
+    CHECK_OK(sluice_format_add_tensor(&format, "abcdefghijklmnopqrstuvwxyz01234", uint8, 1, SHAPE(1)));
     CHECK_EQ(sluice_format_find(&format, "abcdefghijklmnopqrstuvwxyz01234"), 0);
-    CHECK_SAYS(
-        sluice_format_add_tensor(&format, "abcdefghijklmnopqrstuvwxyz01234", uint8, 1, SHAPE(1)),
-        SLUICE_E_FORMAT, "two arrays");
+    CHECK_SAYS(sluice_format_add_tensor(&format, "abcdefghijklmnopqrstuvwxyz01234", uint8, 1, SHAPE(1)),
+               SLUICE_E_FORMAT, "two arrays");
     memset(format.arrays[0].name, 'x', SLUICE_ARRAY_NAME); /* no NUL */
     CHECK_SAYS(sluice_format_complete(&format), SLUICE_E_FORMAT, "longer than 31");
     CHECK_RESULT(sluice_format_find(&format, "y"), SLUICE_E_NOT_FOUND);
@@ -119,12 +115,10 @@ TEST(format_holds_1_to_16_arrays)
         CHECK_OK(sluice_format_add_tensor(&format, name, uint8, 1, SHAPE(1)));
     }
     CHECK_EQ(format.slot_bytes, 16 * 512);
-    CHECK_SAYS(sluice_format_add_tensor(&format, "more", uint8, 1, SHAPE(1)), SLUICE_E_FORMAT,
-               "'more'");
+    CHECK_SAYS(sluice_format_add_tensor(&format, "more", uint8, 1, SHAPE(1)), SLUICE_E_FORMAT, "'more'");
     format.array_count = 17;
     CHECK_SAYS(sluice_format_complete(&format), SLUICE_E_FORMAT, "17 arrays");
-    CHECK_SAYS(sluice_format_add_tensor(&format, "more", uint8, 1, SHAPE(1)), SLUICE_E_FORMAT,
-               "'more'");
+    CHECK_SAYS(sluice_format_add_tensor(&format, "more", uint8, 1, SHAPE(1)), SLUICE_E_FORMAT, "'more'");
     format.array_count = UINT32_MAX;
     CHECK_RESULT(sluice_format_complete(&format), SLUICE_E_FORMAT);
     CHECK_RESULT(sluice_format_find(&format, "none"), SLUICE_E_NOT_FOUND);
@@ -139,34 +133,26 @@ TEST(format_refuses_tensors)
         { 1, 12, 1 }, { 1, 8, 0 },  { 1, 8, 65 },  { 6, 16, 1 }, { 0, 0, 0 },
     };
     for (size_t i = 0; i < sizeof no_types / sizeof no_types[0]; i++)
-        CHECK_SAYS(sluice_format_add_tensor(&format, "t", no_types[i], 1, SHAPE(1)),
-                   SLUICE_E_FORMAT, "'t': no data type");
-    CHECK_SAYS(sluice_format_add_tensor(&format, "t", uint8, -1, SHAPE(1)), SLUICE_E_FORMAT,
-               "-1 dimensions");
-    CHECK_SAYS(sluice_format_add_tensor(&format, "t", uint8, 9, SHAPE(1)), SLUICE_E_FORMAT,
-               "9 dimensions");
-    CHECK_SAYS(sluice_format_add_tensor(&format, "t", uint8, INT32_MAX, SHAPE(1)), SLUICE_E_FORMAT,
-               "dimensions");
+        CHECK_SAYS(sluice_format_add_tensor(&format, "t", no_types[i], 1, SHAPE(1)), SLUICE_E_FORMAT,
+                   "'t': no data type");
+    CHECK_SAYS(sluice_format_add_tensor(&format, "t", uint8, -1, SHAPE(1)), SLUICE_E_FORMAT, "-1 dimensions");
+    CHECK_SAYS(sluice_format_add_tensor(&format, "t", uint8, 9, SHAPE(1)), SLUICE_E_FORMAT, "9 dimensions");
+    CHECK_SAYS(sluice_format_add_tensor(&format, "t", uint8, INT32_MAX, SHAPE(1)), SLUICE_E_FORMAT, "dimensions");
     CHECK_RESULT(sluice_format_add_tensor(&format, "t", uint8, 1, NULL), SLUICE_E_INVALID);
     CHECK_SAYS(sluice_format_add_tensor(&format, "t", uint8, 2, SHAPE(4, 0)), SLUICE_E_FORMAT,
                "dimension 1 has the extent 0");
     CHECK_SAYS(sluice_format_add_tensor(&format, "t", uint8, 2, SHAPE(-4, 2)), SLUICE_E_FORMAT,
                "dimension 0 has the extent -4");
-    CHECK_SAYS(sluice_format_add_tensor(&format, "t", uint8, 1, SHAPE(INT64_MIN)), SLUICE_E_FORMAT,
-               "extent");
-    CHECK_SAYS(sluice_format_add_tensor(&format, "t", uint8, 1, SHAPE(INT64_MAX)), SLUICE_E_FORMAT,
-               "extent");
-    CHECK_SAYS(sluice_format_add_tensor(&format, "t", uint8, 2, SHAPE(big, 4)), SLUICE_E_FORMAT,
-               "extent");
-    CHECK_SAYS(sluice_format_add_tensor(&format, "t", uint8, 8,
-                                        SHAPE(1 << 20, 1 << 20, 1 << 20, 1 << 20, 1, 1, 1, 1)),
+    CHECK_SAYS(sluice_format_add_tensor(&format, "t", uint8, 1, SHAPE(INT64_MIN)), SLUICE_E_FORMAT, "extent");
+    CHECK_SAYS(sluice_format_add_tensor(&format, "t", uint8, 1, SHAPE(INT64_MAX)), SLUICE_E_FORMAT, "extent");
+    CHECK_SAYS(sluice_format_add_tensor(&format, "t", uint8, 2, SHAPE(big, 4)), SLUICE_E_FORMAT, "extent");
+    CHECK_SAYS(sluice_format_add_tensor(&format, "t", uint8, 8, SHAPE(1 << 20, 1 << 20, 1 << 20, 1 << 20, 1, 1, 1, 1)),
                SLUICE_E_FORMAT, "more than");
-    CHECK_SAYS(sluice_format_add_tensor(&format, "t", float32, 1, SHAPE((int64_t)SL_SLOT_MAX)),
-               SLUICE_E_FORMAT, "more than");
+    CHECK_SAYS(sluice_format_add_tensor(&format, "t", float32, 1, SHAPE((int64_t)SL_SLOT_MAX)), SLUICE_E_FORMAT,
+               "more than");
     CHECK_MEM(&format, &before, sizeof format);
     CHECK_OK(sluice_format_add_tensor(&format, "t", uint8, 1, SHAPE((int64_t)SL_SLOT_MAX)));
-    CHECK_SAYS(sluice_format_add_tensor(&format, "u", uint8, 1, SHAPE(1)), SLUICE_E_FORMAT,
-               "beyond");
+    CHECK_SAYS(sluice_format_add_tensor(&format, "u", uint8, 1, SHAPE(1)), SLUICE_E_FORMAT, "beyond");
     CHECK_RESULT(sluice_format_add_tensor(NULL, "t", uint8, 1, SHAPE(1)), SLUICE_E_INVALID);
 }
 

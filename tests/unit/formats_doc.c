@@ -32,16 +32,14 @@ TEST(formats_doc_own_memory)
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)(i % 251);
 
-    sluice_array_wrap(&from, NULL, pixels + sizeof pixels - 640 * 3 + 2, uint8, 3, shape,
-                      backwards);
+    sluice_array_wrap(&from, NULL, pixels + sizeof pixels - 640 * 3 + 2, uint8, 3, shape, backwards);
     sluice_array_wrap(&to, NULL, flipped, uint8, 3, shape, NULL);
     if (sluice_array_copy(&to, &from) < 0)
         fprintf(stderr, "%s\n", sluice_last_error());
 
     for (size_t row = 0; row < 480; row++) {
         for (size_t i = 0; i < 640 * 3; i += 3) {
-            const uint8_t *rgb = &pixels[(479 - row) * 640 * 3 + i],
-                          *bgr = &flipped[row * 640 * 3 + i];
+            const uint8_t *rgb = &pixels[(479 - row) * 640 * 3 + i], *bgr = &flipped[row * 640 * 3 + i];
             CHECK(bgr[0] == rgb[2] && bgr[1] == rgb[1] && bgr[2] == rgb[0]);
         }
     }

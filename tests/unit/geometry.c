@@ -72,8 +72,7 @@ static struct sluice_format make_format(uint32_t pixel_format)
     return format;
 }
 
-static int check(const struct sluice_format *format, uint32_t index,
-                 const struct sluice_array *geometry)
+static int check(const struct sluice_format *format, uint32_t index, const struct sluice_array *geometry)
 {
     int r = sl_format_geometry_check(&format->arrays[index], geometry, format->slot_bytes);
     CHECK(r == SLUICE_OK || r == SLUICE_E_PROTOCOL);
@@ -153,8 +152,7 @@ TEST(geometry_wrong_fields_are_named)
     odd.strides[0] = INT64_C(1) << 46;
     odd.nbytes = 4;
     WRONG(odd, 1, shape[0] = (1 << 18) + 1, "reaches beyond");
-    CHECK_RESULT(sl_format_geometry_check(&tensor, &tensor, tensor.offset + tensor.nbytes - 1),
-                 SLUICE_E_PROTOCOL);
+    CHECK_RESULT(sl_format_geometry_check(&tensor, &tensor, tensor.offset + tensor.nbytes - 1), SLUICE_E_PROTOCOL);
 }
 
 TEST(geometry_keeps_elements_whole)
@@ -245,8 +243,8 @@ static void check_image_inside(const struct sluice_format *format, const struct 
 
 TEST(geometry_hostile_images)
 {
-    static const uint32_t formats[] = { SLUICE_PIXEL_RGB24, SLUICE_PIXEL_NV12, SLUICE_PIXEL_I420,
-                                        SLUICE_PIXEL_P010, SLUICE_PIXEL_YUV444P };
+    static const uint32_t formats[] = { SLUICE_PIXEL_RGB24, SLUICE_PIXEL_NV12, SLUICE_PIXEL_I420, SLUICE_PIXEL_P010,
+                                        SLUICE_PIXEL_YUV444P };
     long passed = 0;
     for (long i = 0; i < test_scale(200000); i++) {
         struct sluice_format format = make_format(formats[below(5)]);
@@ -265,8 +263,7 @@ TEST(geometry_hostile_images)
             }
         }
         uint64_t nbytes;
-        if (below(4) && sl_pixel_rule(g.image.pixel_format) &&
-            sl_image_check(SLUICE_E_FORMAT, "", &g.image) == 0 &&
+        if (below(4) && sl_pixel_rule(g.image.pixel_format) && sl_image_check(SLUICE_E_FORMAT, "", &g.image) == 0 &&
             sl_image_planes_check(SLUICE_E_FORMAT, "", &g.image, &nbytes) == 0)
             sl_image_view(&g); /* a false array with the right shape */
         if (check(&format, 2, &g) == SLUICE_OK) {

@@ -54,9 +54,9 @@ TEST(handle_that_never_was)
     check_why(1, SL_HANDLE_WRITER, SLUICE_E_HANDLE); /* SLUICE_ON_CPU */
     check_why(UINT64_MAX, SL_HANDLE_WRITER, SLUICE_E_HANDLE);
     uint64_t x = sl_handle_new(SL_HANDLE_WRITER, &a);
-    check_why(x + 1, SL_HANDLE_WRITER, SLUICE_E_HANDLE);                    /* a later generation */
+    check_why(x + 1, SL_HANDLE_WRITER, SLUICE_E_HANDLE);                     /* a later generation */
     check_why(x & ~(uint64_t)UINT32_MAX, SL_HANDLE_WRITER, SLUICE_E_HANDLE); /* generation 0 */
-    check_why(x + (UINT64_C(1) << 32), SL_HANDLE_WRITER, SLUICE_E_HANDLE);  /* an index that was not given */
+    check_why(x + (UINT64_C(1) << 32), SL_HANDLE_WRITER, SLUICE_E_HANDLE);   /* an index that was not given */
     check_why(x | UINT64_C(0xffffff) << 32, SL_HANDLE_WRITER, SLUICE_E_HANDLE);
     CHECK(!sl_handle_end(0, SL_HANDLE_WRITER));
     CHECK(!sl_handle_end(1, SL_HANDLE_WRITER));
@@ -258,15 +258,15 @@ static bool small_lives(uint64_t handle, enum sl_handle_kind kind) __attribute__
 static void small_note(uint64_t handle, enum sl_handle_kind kind) __attribute__((unused));
 static int small_noted(uint64_t handle, enum sl_handle_kind kind) __attribute__((unused));
 
-#define SL_HANDLE_LAST_INDEX 2000u
+#define SL_HANDLE_LAST_INDEX      2000u
 #define SL_HANDLE_LAST_GENERATION 3u
-#define sl_handle_new small_new
-#define sl_handle_get small_get
-#define sl_handle_end small_end
-#define sl_handle_is_alive small_lives
-#define sl_handle_note small_note
-#define sl_handle_noted small_noted
-#define calloc scarce_calloc
+#define sl_handle_new             small_new
+#define sl_handle_get             small_get
+#define sl_handle_end             small_end
+#define sl_handle_is_alive        small_lives
+#define sl_handle_note            small_note
+#define sl_handle_noted           small_noted
+#define calloc                    scarce_calloc
 #include "util/handle.c"
 #undef calloc
 #undef sl_handle_new

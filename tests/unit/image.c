@@ -39,15 +39,7 @@ static const struct row rows[] = {
     { 7, "yuyv422", "uint8", 192, 3, { 8, 12, 2 }, { 24, 2, 1 }, 1, { { 0, 24 } } },
     { 8, "uyvy422", "uint8", 192, 3, { 8, 12, 2 }, { 24, 2, 1 }, 1, { { 0, 24 } } },
     { 9, "nv12", "uint8", 144, 2, { 12, 12 }, { 12, 1 }, 2, { { 0, 12 }, { 96, 12 } } },
-    { 10,
-      "yuv420p",
-      "uint8",
-      144,
-      2,
-      { 12, 12 },
-      { 12, 1 },
-      3,
-      { { 0, 12 }, { 96, 6 }, { 120, 6 } } },
+    { 10, "yuv420p", "uint8", 144, 2, { 12, 12 }, { 12, 1 }, 3, { { 0, 12 }, { 96, 6 }, { 120, 6 } } },
     { 11, "p010le", "uint16", 288, 2, { 12, 12 }, { 24, 2 }, 2, { { 0, 24 }, { 192, 24 } } },
     { 12, "bayer_rggb8", "uint8", 96, 2, { 8, 12 }, { 12, 1 }, 1, { { 0, 12 } } },
     { 13, "bayer_bggr8", "uint8", 96, 2, { 8, 12 }, { 12, 1 }, 1, { { 0, 12 } } },
@@ -59,15 +51,7 @@ static const struct row rows[] = {
     { 19, "bayer_gbrg16le", "uint16", 192, 2, { 8, 12 }, { 24, 2 }, 1, { { 0, 24 } } },
     { 20, "rgbaf16le", "float16", 768, 3, { 8, 12, 4 }, { 96, 8, 2 }, 1, { { 0, 96 } } },
     { 21, "rgbaf32le", "float32", 1536, 3, { 8, 12, 4 }, { 192, 16, 4 }, 1, { { 0, 192 } } },
-    { 22,
-      "yuv444p",
-      "uint8",
-      288,
-      2,
-      { 24, 12 },
-      { 12, 1 },
-      3,
-      { { 0, 12 }, { 96, 12 }, { 192, 12 } } },
+    { 22, "yuv444p", "uint8", 288, 2, { 24, 12 }, { 12, 1 }, 3, { { 0, 12 }, { 96, 12 }, { 192, 12 } } },
     { 23, "grayf32le", "float32", 384, 2, { 8, 12 }, { 48, 4 }, 1, { { 0, 48 } } },
 };
 #define ROW_COUNT (sizeof rows / sizeof rows[0])
@@ -154,8 +138,7 @@ TEST(image_pitch_align_is_a_power_of_two)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct sluice_format format = SLUICE_FORMAT_INIT;
         format.pitch_align = bad[i];
-        CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_RGBA, 4, 4), SLUICE_E_FORMAT,
-                   "pitch_align");
+        CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_RGBA, 4, 4), SLUICE_E_FORMAT, "pitch_align");
     }
 }
 
@@ -200,15 +183,9 @@ TEST(image_planes_by_hand)
         uint64_t offset, pitch;
         const char *word;
     } bad[] = {
-        { 0, 22, "less than the 24" },
-        { 200, 32, "overlap" },
-        { 255, 32, "overlap" },
-        { 480, 0, "less than the 24" },
-        { 513, 32, "whole elements" },
-        { 512, 33, "whole elements" },
-        { UINT64_MAX, 32, "beyond" },
-        { 512, UINT64_MAX, "beyond" },
-        { 512, UINT64_C(1) << 63, "beyond" },
+        { 0, 22, "less than the 24" },     { 200, 32, "overlap" },        { 255, 32, "overlap" },
+        { 480, 0, "less than the 24" },    { 513, 32, "whole elements" }, { 512, 33, "whole elements" },
+        { UINT64_MAX, 32, "beyond" },      { 512, UINT64_MAX, "beyond" }, { 512, UINT64_C(1) << 63, "beyond" },
         { UINT64_MAX - 31, 32, "beyond" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -226,24 +203,16 @@ TEST(image_planes_by_hand)
 TEST(image_refuses_sizes)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT, before = format;
-    CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_RGBA, 0, 8), SLUICE_E_FORMAT,
-               "0 x 8");
-    CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_RGBA, 8, 0), SLUICE_E_FORMAT,
-               "8 x 0");
-    CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_RGBA, 65537, 8), SLUICE_E_FORMAT,
-               "65537");
-    CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_RGBA, 8, UINT32_MAX),
-               SLUICE_E_FORMAT, "65536");
-    CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_NV12, 9, 8), SLUICE_E_FORMAT,
-               "even width");
-    CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_I420, 8, 9), SLUICE_E_FORMAT,
-               "even height");
-    CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_YUYV, 9, 9), SLUICE_E_FORMAT,
-               "even width");
-    CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_NONE, 8, 8), SLUICE_E_FORMAT,
-               "pixel format 0");
-    CHECK_SAYS(sluice_format_add_image(&format, "a", (enum sluice_pixel_format)24, 8, 8),
-               SLUICE_E_FORMAT, "pixel format 24");
+    CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_RGBA, 0, 8), SLUICE_E_FORMAT, "0 x 8");
+    CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_RGBA, 8, 0), SLUICE_E_FORMAT, "8 x 0");
+    CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_RGBA, 65537, 8), SLUICE_E_FORMAT, "65537");
+    CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_RGBA, 8, UINT32_MAX), SLUICE_E_FORMAT, "65536");
+    CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_NV12, 9, 8), SLUICE_E_FORMAT, "even width");
+    CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_I420, 8, 9), SLUICE_E_FORMAT, "even height");
+    CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_YUYV, 9, 9), SLUICE_E_FORMAT, "even width");
+    CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_NONE, 8, 8), SLUICE_E_FORMAT, "pixel format 0");
+    CHECK_SAYS(sluice_format_add_image(&format, "a", (enum sluice_pixel_format)24, 8, 8), SLUICE_E_FORMAT,
+               "pixel format 24");
     CHECK_MEM(&format, &before, sizeof format);
     CHECK_OK(sluice_format_add_image(&format, "uneven", SLUICE_PIXEL_UYVY, 8, 9));
     CHECK_OK(sluice_format_add_image(&format, "bayer", SLUICE_PIXEL_BAYER_GBRG8, 9, 9));

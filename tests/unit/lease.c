@@ -3,8 +3,10 @@
 
 static struct sl_lease open_lease(struct shared_words *w, int page, uint32_t every)
 {
-    return (struct sl_lease){ .words = shared_words_of(w), .page = page_of(w, page),
-                              .mode = page % 2 ? SLUICE_IN_ORDER : SLUICE_NEWEST, .every = every };
+    return (struct sl_lease){ .words = shared_words_of(w),
+                              .page = page_of(w, page),
+                              .mode = page % 2 ? SLUICE_IN_ORDER : SLUICE_NEWEST,
+                              .every = every };
 }
 
 /* Takes, keeps and ends the next frame, which must be `sequence`. */
@@ -33,7 +35,10 @@ static void check_nothing(struct sl_lease *lease, int why)
         CHECK_EQ(lease->page.lease[s], 0);
 }
 
-static void check_none(struct sl_lease *lease) { check_nothing(lease, SL_LEASE_NONE); }
+static void check_none(struct sl_lease *lease)
+{
+    check_nothing(lease, SL_LEASE_NONE);
+}
 
 /* One is committed, and its writer's device still works on it. */
 static void check_soon(struct sl_lease *lease)
@@ -215,7 +220,7 @@ TEST(lease_in_order_goes_on_after_frames_that_a_dropping_writer_took)
         shared_words_commit(&w, q); /* 8, 9 and 10 are left */
     read_one(&lease, 8);
     CHECK_EQ(lease.skipped, 7);
-    uint32_t taken = shared_words_take(&w, 0, SL_KEEP_LEASED); /* 8's slot */
+    uint32_t taken = shared_words_take(&w, 0, SL_KEEP_LEASED);      /* 8's slot */
     CHECK_EQ(shared_words_take(&w, 0, SL_KEEP_LEASED) != taken, 1); /* 9's */
     read_one(&lease, 10);
     CHECK_EQ(lease.skipped, 8);
@@ -258,7 +263,8 @@ TEST(lease_in_order_goes_on_after_a_lost_frame)
     CHECK_EQ(lease.lost, 1);
     read_one(&lease, 2);
     CHECK_EQ(lease.skipped, 1); /* missed as well */
-    CHECK((uint32_t)shared_words_take(&w, 0, SL_KEEP_LEASED) != first); /* it is not known when that slot will be free */
+    CHECK((uint32_t)shared_words_take(&w, 0, SL_KEEP_LEASED) !=
+          first); /* it is not known when that slot will be free */
 }
 
 TEST(lease_every_third)

@@ -5,11 +5,14 @@
 
 #include "harness/test.h"
 
-static const struct { uint32_t type; size_t size; } kinds[] = {
-    { SL_MSG_HELLO, sizeof(struct sl_msg_hello) },     { SL_MSG_WELCOME, sizeof(struct sl_msg_welcome) },
-    { SL_MSG_REFUSE, sizeof(struct sl_msg_refuse) },   { SL_MSG_MEMORY, sizeof(struct sl_msg_memory) },
-    { SL_MSG_ACK, sizeof(struct sl_msg_ack) },         { SL_MSG_BYE, sizeof(struct sl_msg_bye) },
-    { SL_MSG_QUERY, sizeof(struct sl_msg_query) },     { SL_MSG_CHANNEL, sizeof(struct sl_msg_channel) },
+static const struct {
+    uint32_t type;
+    size_t size;
+} kinds[] = {
+    { SL_MSG_HELLO, sizeof(struct sl_msg_hello) },   { SL_MSG_WELCOME, sizeof(struct sl_msg_welcome) },
+    { SL_MSG_REFUSE, sizeof(struct sl_msg_refuse) }, { SL_MSG_MEMORY, sizeof(struct sl_msg_memory) },
+    { SL_MSG_ACK, sizeof(struct sl_msg_ack) },       { SL_MSG_BYE, sizeof(struct sl_msg_bye) },
+    { SL_MSG_QUERY, sizeof(struct sl_msg_query) },   { SL_MSG_CHANNEL, sizeof(struct sl_msg_channel) },
     { SL_MSG_READER, sizeof(struct sl_msg_reader) },
 };
 
@@ -64,9 +67,17 @@ TEST(messages_have_their_strings_closed)
 
 TEST(versions_agree_on_the_highest_that_both_speak)
 {
-    static const struct { uint32_t min, max, version; } cases[] = {
-        { 1, 1, 1 }, { 0, 1, 1 }, { 0, 99, SLUICE_WIRE_VERSION_MAX }, { 1, UINT32_MAX, SLUICE_WIRE_VERSION_MAX },
-        { 0, 0, 0 }, { SLUICE_WIRE_VERSION_MAX + 1, UINT32_MAX, 0 }, { 5, 1, 0 }, { UINT32_MAX, UINT32_MAX, 0 },
+    static const struct {
+        uint32_t min, max, version;
+    } cases[] = {
+        { 1, 1, 1 },
+        { 0, 1, 1 },
+        { 0, 99, SLUICE_WIRE_VERSION_MAX },
+        { 1, UINT32_MAX, SLUICE_WIRE_VERSION_MAX },
+        { 0, 0, 0 },
+        { SLUICE_WIRE_VERSION_MAX + 1, UINT32_MAX, 0 },
+        { 5, 1, 0 },
+        { UINT32_MAX, UINT32_MAX, 0 },
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -93,9 +104,16 @@ TEST(a_control_page_is_what_its_welcome_says)
     uint32_t ids = 0, kind = 0;
 
     control = (struct sl_control){
-        .magic = SL_NATIVE_MAGIC, .version = SLUICE_WIRE_VERSION_MAX, .header_size = sizeof control, .session = 7,
-        .size = welcome.control_size, .ids = 16, .record_stride = SL_NATIVE_STRIDE,
-        .meta_offset = SL_NATIVE_META_OFFSET, .meta_capacity = SLUICE_MAX_META, .memory_kind = SL_MEM_HOST,
+        .magic = SL_NATIVE_MAGIC,
+        .version = SLUICE_WIRE_VERSION_MAX,
+        .header_size = sizeof control,
+        .session = 7,
+        .size = welcome.control_size,
+        .ids = 16,
+        .record_stride = SL_NATIVE_STRIDE,
+        .meta_offset = SL_NATIVE_META_OFFSET,
+        .meta_capacity = SLUICE_MAX_META,
+        .memory_kind = SL_MEM_HOST,
     };
     CHECK_OK(sl_welcome_check(&welcome));
     CHECK_OK(sl_control_check(&control, &welcome, &ids, &kind));

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "harness/test.h"
 #include "channel/channel.h"
+#include "harness/test.h"
 #include "native/wire/wire.h"
 
 TEST(names_with_and_without_a_scheme)

@@ -28,7 +28,8 @@ TEST(clock_coarse_is_late_by_ten_milliseconds_at_most)
         int64_t before = sl_os_now(), coarse = sl_os_now_coarse();
         CHECK_LE(coarse, sl_os_now());
         CHECK_LE(before, until);
-        in_time += coarse >= before - 11 * SLUICE_MS; /* except while the CPU that updates the kernel's time is suspended */
+        in_time +=
+            coarse >= before - 11 * SLUICE_MS; /* except while the CPU that updates the kernel's time is suspended */
     }
 }
 
@@ -98,14 +99,14 @@ static void poor_yield(void);
 static uint64_t poor_random(void);
 static struct timespec poor_timespec(int64_t ns);
 
-#define getrandom no_getrandom
-#define sl_os_now poor_now
+#define getrandom        no_getrandom
+#define sl_os_now        poor_now
 #define sl_os_now_coarse poor_now_coarse
-#define sl_os_deadline poor_deadline
-#define sl_os_sleep poor_sleep
-#define sl_os_yield poor_yield
-#define sl_os_random poor_random
-#define sl_timespec poor_timespec
+#define sl_os_deadline   poor_deadline
+#define sl_os_sleep      poor_sleep
+#define sl_os_yield      poor_yield
+#define sl_os_random     poor_random
+#define sl_timespec      poor_timespec
 #include "os/posix/clock.c"
 
 TEST(clock_random_numbers_without_the_kernel)

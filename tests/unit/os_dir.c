@@ -137,8 +137,7 @@ TEST(dir_is_made_with_its_mode_whatever_the_umask)
     }
 }
 
-static void refused(const char *name, bool ours, struct sl_folder_options options, int expected,
-                    const char *word)
+static void refused(const char *name, bool ours, struct sl_folder_options options, int expected, const char *word)
 {
     int dir = -7, before = open_count();
     CHECK_SAYS(sl_os_folder_open(in_dir(name), ours, options, &dir), expected, word);

@@ -133,8 +133,11 @@ static void write_file(const char *name, const char *text)
 TEST(dir_lock_holder_is_read_with_care)
 {
     int dir = open_dir(), fd;
-    static const struct { const char *text; uint32_t pid; } files[] = {
-        { "", 0 }, { "nonsense", 0 }, { "-5\n", 0 }, { "99999999999999999999\n", 0 },
+    static const struct {
+        const char *text;
+        uint32_t pid;
+    } files[] = {
+        { "", 0 },        { "nonsense", 0 },      { "-5\n", 0 }, { "99999999999999999999\n", 0 },
         { "123\n", 123 }, { "4194304", 4194304 },
     };
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {

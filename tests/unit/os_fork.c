@@ -363,17 +363,17 @@ static void old_unlock(bool child);
 static void old_before(void);
 static void old_after(bool child);
 
-#define madvise no_wiping
-#define sl_os_forked old_forked
-#define sl_fork_install old_install
-#define sl_os_close_in_child old_close_in_child
-#define sl_os_keep_in_child old_keep_in_child
-#define sl_os_close old_close
-#define sl_descriptors_add old_add
+#define madvise                    no_wiping
+#define sl_os_forked               old_forked
+#define sl_fork_install            old_install
+#define sl_os_close_in_child       old_close_in_child
+#define sl_os_keep_in_child        old_keep_in_child
+#define sl_os_close                old_close
+#define sl_descriptors_add         old_add
 #define sl_descriptors_before_fork old_lock
-#define sl_descriptors_after_fork old_unlock
-#define sl_service_before_fork old_before
-#define sl_service_after_fork old_after
+#define sl_descriptors_after_fork  old_unlock
+#define sl_service_before_fork     old_before
+#define sl_service_after_fork      old_after
 #include "os/posix/descriptors.c"
 #include "os/posix/fork.c"
 #undef madvise

@@ -105,8 +105,8 @@ TEST(process_peer_needs_a_descriptor)
 
 /* ---- trust ---- */
 
-static bool allowed(uint32_t uid, uint32_t gid, const uint32_t *uids, uint32_t uid_count,
-                    const uint32_t *gids, uint32_t gid_count)
+static bool allowed(uint32_t uid, uint32_t gid, const uint32_t *uids, uint32_t uid_count, const uint32_t *gids,
+                    uint32_t gid_count)
 {
     struct sl_peer_identity peer = { .pid = 1, .uid = uid, .gid = gid, .pidfd = -1 };
     return sl_os_peer_allowed(-1, &peer, uids, uid_count, gids, gid_count);

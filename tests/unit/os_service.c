@@ -172,7 +172,7 @@ static struct probe *next_probe;
 
 static void add_another(struct sl_watch *watch, bool readable, bool hung_up)
 {
-    remove_and_free(watch, readable, hung_up); /* the thread would end here ... */
+    remove_and_free(watch, readable, hung_up);    /* the thread would end here ... */
     CHECK_OK(sl_service_add(&next_probe->watch)); /* ... and starts again */
 }
 

@@ -83,9 +83,18 @@ static void on_ready_receive(struct sl_watch *watch, bool readable, bool hung_up
     sl_add(&probe->called, 1);
 }
 
-TEST(service_hang_up_by_close) { hang_up(SOCK_SEQPACKET, false); }
-TEST(service_hang_up_of_a_stream) { hang_up(SOCK_STREAM, false); }
-TEST(service_hang_up_by_half) { hang_up(SOCK_SEQPACKET, true); }
+TEST(service_hang_up_by_close)
+{
+    hang_up(SOCK_SEQPACKET, false);
+}
+TEST(service_hang_up_of_a_stream)
+{
+    hang_up(SOCK_STREAM, false);
+}
+TEST(service_hang_up_by_half)
+{
+    hang_up(SOCK_SEQPACKET, true);
+}
 
 TEST(service_hang_up_by_reset)
 {

@@ -36,7 +36,10 @@ TEST(params_of_an_older_caller_end_where_he_ends)
 
 TEST(params_of_a_newer_caller_may_not_ask_for_what_is_not_there)
 {
-    struct { struct thing now; uint64_t later[3]; } caller = { .now = { sizeof caller, 1, 2, 3 } };
+    struct {
+        struct thing now;
+        uint64_t later[3];
+    } caller = { .now = { sizeof caller, 1, 2, 3 } };
     struct thing own;
     CHECK_OK(sl_params_load(&own, sizeof own, LEAST, &caller, "struct thing"));
     CHECK_EQ(own.c, 3);
@@ -65,7 +68,10 @@ TEST(params_without_a_size_are_refused)
 TEST(params_go_out_as_far_as_the_caller_goes)
 {
     const struct thing own = { sizeof own, 1, 2, 3 };
-    struct { struct thing now; uint64_t later; } caller;
+    struct {
+        struct thing now;
+        uint64_t later;
+    } caller;
 
     memset(&caller, 0xee, sizeof caller);
     caller.now.size = LEAST;

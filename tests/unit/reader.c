@@ -131,7 +131,8 @@ TEST(reader_says_why_the_next_writer_does_not_take_it)
     params.slots = params.max_slots = 3;
     CHECK_OK(sluice_writer_open(&writer, &params));
     CHECK_SOON((CHECK_RESULT(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_CLOSED),
-                strstr(sluice_last_error(), "hold 2 is too much")), 5);
+                strstr(sluice_last_error(), "hold 2 is too much")),
+               5);
     CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_writer_close(&writer));
 }
@@ -156,7 +157,8 @@ TEST(reader_fetches_into_the_programs_own_arrays)
     CHECK_OK(sluice_array_wrap(&array, "data", data, i32, 1, &n, NULL));
     CHECK_RESULT(sluice_reader_fetch(reader, &frame, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT);
     strcpy(array.name, "nothing");
-    CHECK_SAYS(sluice_reader_fetch(reader, &frame, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT, "no array 'nothing'");
+    CHECK_SAYS(sluice_reader_fetch(reader, &frame, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT,
+               "no array 'nothing'");
     CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_writer_close(&writer));

@@ -88,11 +88,12 @@ TEST(result_errno_keeps_its_reason_after_a_long_beginning)
 
 TEST(result_follows_from_errno)
 {
-    static const struct { int error, result; } table[] = {
-        { EACCES, SLUICE_E_PERMISSION }, { EPERM, SLUICE_E_PERMISSION },
-        { ENOMEM, SLUICE_E_NO_MEMORY },  { ENOSPC, SLUICE_E_NO_MEMORY },
-        { EMFILE, SLUICE_E_NO_DESCRIPTORS }, { ENFILE, SLUICE_E_NO_DESCRIPTORS },
-        { EIO, SLUICE_E_SYSTEM }, { ENOENT, SLUICE_E_SYSTEM }, { 12345, SLUICE_E_SYSTEM },
+    static const struct {
+        int error, result;
+    } table[] = {
+        { EACCES, SLUICE_E_PERMISSION }, { EPERM, SLUICE_E_PERMISSION },      { ENOMEM, SLUICE_E_NO_MEMORY },
+        { ENOSPC, SLUICE_E_NO_MEMORY },  { EMFILE, SLUICE_E_NO_DESCRIPTORS }, { ENFILE, SLUICE_E_NO_DESCRIPTORS },
+        { EIO, SLUICE_E_SYSTEM },        { ENOENT, SLUICE_E_SYSTEM },         { 12345, SLUICE_E_SYSTEM },
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         char expected[200];
@@ -183,8 +184,8 @@ ROLE(default_log)
 
 static void check_default(const char *value, int lines)
 {
-    static const char *const expected[] = { "sluice: error: a", "sluice: warning: b",
-                                            "sluice: info: c", "sluice: debug: d" };
+    static const char *const expected[] = { "sluice: error: a", "sluice: warning: b", "sluice: info: c",
+                                            "sluice: debug: d" };
     if (value)
         setenv("SLUICE_DEBUG", value, 1);
     else

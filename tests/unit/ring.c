@@ -91,12 +91,16 @@ TEST(ring_leaves_what_is_held)
 
 TEST(ring_keeps_unread_frames_as_policy_has_it)
 {
-    static const struct { enum sl_keep keep; uint64_t cursor; int expected; bool stolen; } cases[] = {
-        { SL_KEEP_ALL, 1, -1, false },    /* a waiting writer takes nothing unread */
-        { SL_KEEP_ALL, 2, 1, false },     /* read up to 1 */
-        { SL_KEEP_DEPTH, 1, 1, true },    /* with depth 2 and head 4, 1 is out of reach: taken */
-        { SL_KEEP_DEPTH, 5, 1, false },
-        { SL_KEEP_LEASED, 1, 1, true },
+    static const struct {
+        enum sl_keep keep;
+        uint64_t cursor;
+        int expected;
+        bool stolen;
+    } cases[] = {
+        { SL_KEEP_ALL, 1, -1, false }, /* a waiting writer takes nothing unread */
+        { SL_KEEP_ALL, 2, 1, false },  /* read up to 1 */
+        { SL_KEEP_DEPTH, 1, 1, true }, /* with depth 2 and head 4, 1 is out of reach: taken */
+        { SL_KEEP_DEPTH, 5, 1, false }, { SL_KEEP_LEASED, 1, 1, true },
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -7,9 +7,9 @@
 
 #include <string.h>
 
+#include "harness/test.h"
 #include "native/protocol/lease.h"
 #include "native/protocol/ring.h"
-#include "harness/test.h"
 #include "sync/sync.h"
 
 enum { WORDS_IDS = 8, WORDS_READERS = 4 };
@@ -28,17 +28,25 @@ struct shared_words {
 
 static inline struct sl_words shared_words_of(struct shared_words *w)
 {
-    return (struct sl_words){ .head = &w->head, .slot_seq = w->slot_seq, .ready = w->ready,
-                              .slot_memory = w->slot_memory, .ids = WORDS_IDS };
+    return (struct sl_words){
+        .head = &w->head, .slot_seq = w->slot_seq, .ready = w->ready, .slot_memory = w->slot_memory, .ids = WORDS_IDS
+    };
 }
 
 static inline struct sl_page page_of(struct shared_words *w, int i)
 {
     return (struct sl_page){
-        .lease = w->pages[i].lease, .lease_ns = w->pages[i].lease_ns, .cursor = &w->pages[i].cursor,
-        .want = &w->pages[i].want, .want_fd = &w->pages[i].want_fd, .bell = &w->pages[i].bell,
-        .evicted = &w->pages[i].evicted, .taken = &w->pages[i].taken, .missed = &w->pages[i].missed,
-        .last = &w->pages[i].last, .latency_ns = &w->pages[i].latency_ns,
+        .lease = w->pages[i].lease,
+        .lease_ns = w->pages[i].lease_ns,
+        .cursor = &w->pages[i].cursor,
+        .want = &w->pages[i].want,
+        .want_fd = &w->pages[i].want_fd,
+        .bell = &w->pages[i].bell,
+        .evicted = &w->pages[i].evicted,
+        .taken = &w->pages[i].taken,
+        .missed = &w->pages[i].missed,
+        .last = &w->pages[i].last,
+        .latency_ns = &w->pages[i].latency_ns,
     };
 }
 
@@ -51,8 +59,9 @@ static inline void shared_words_open(struct shared_words *w, uint32_t slots)
         w->ring.slots[s].state = SL_SLOT_IDLE;
     w->ring.used = slots;
     for (int i = 0; i < WORDS_READERS; i++) {
-        w->readers[i] = (struct sl_reader_slot){ .page = page_of(w, i), .mode = i % 2 ? SLUICE_IN_ORDER : SLUICE_NEWEST,
-                                                 .depth = 2, .wake_fd = -1 };
+        w->readers[i] = (struct sl_reader_slot){
+            .page = page_of(w, i), .mode = i % 2 ? SLUICE_IN_ORDER : SLUICE_NEWEST, .depth = 2, .wake_fd = -1
+        };
         w->pages[i].cursor = 1;
     }
 }

@@ -40,8 +40,7 @@ TEST(create_and_destroy)
     CHECK_RESULT(sluice_stream_native(copy, &native), SLUICE_E_CLOSED);
     CHECK_RESULT(sluice_stream_push_current(copy), SLUICE_E_CLOSED);
     CHECK_OK(sluice_device_close(&device));
-    CHECK_SAYS(sluice_stream_query(copy), SLUICE_E_CLOSED,
-               "was destroyed"); /* still that, not "closed" */
+    CHECK_SAYS(sluice_stream_query(copy), SLUICE_E_CLOSED, "was destroyed"); /* still that, not "closed" */
 }
 
 TEST(zero_and_on_cpu_are_no_streams_of_a_device)
@@ -95,15 +94,13 @@ TEST(params_and_info_of_other_sizes)
     CHECK_EQ(answer.info.device.id, device.id);
     CHECK_EQ(answer.later[0] + answer.later[3], 0);
 
-    struct sluice_stream_info small = { .size = offsetof(struct sluice_stream_info, blocking),
-                                        .blocking = 77 };
+    struct sluice_stream_info small = { .size = offsetof(struct sluice_stream_info, blocking), .blocking = 77 };
     CHECK_OK(sluice_stream_info(stream, &small));
     CHECK_EQ(small.priority, -3);
     CHECK_EQ(small.blocking, 77); /* beyond the caller's size */
     CHECK_EQ(small.device.id, 0);
 
-    struct sluice_stream_params old = { .size = offsetof(struct sluice_stream_params, priority),
-                                        .priority = 5 };
+    struct sluice_stream_params old = { .size = offsetof(struct sluice_stream_params, priority), .priority = 5 };
     CHECK_OK(sluice_stream_create(device, &old, &stream));
     struct sluice_stream_info info = { .size = sizeof info };
     CHECK_OK(sluice_stream_info(stream, &info));
@@ -221,8 +218,7 @@ TEST(reused_memory_does_not_revive_a_handle)
 TEST(what_the_core_asks_of_a_stream)
 {
     struct sluice_device device = open_host(), odd = fake_open();
-    struct sluice_stream stream = create(device), foreign = create(odd), old = create(device),
-                         gone = old;
+    struct sluice_stream stream = create(device), foreign = create(odd), old = create(device), gone = old;
 
     CHECK_OK(sluice_stream_destroy(&old));
     CHECK_OK(sl_stream_check(SLUICE_ON_CPU, &sl_device_host));
@@ -230,12 +226,10 @@ TEST(what_the_core_asks_of_a_stream)
     CHECK_OK(sl_stream_check(stream, &sl_device_host));
     CHECK_OK(sl_stream_check(stream, NULL));
     CHECK_OK(sl_stream_check(foreign, NULL));
-    CHECK_SAYS(sl_stream_check(none, &sl_device_host), SLUICE_E_INVALID,
-               "no stream given: pass SLUICE_ON_CPU");
+    CHECK_SAYS(sl_stream_check(none, &sl_device_host), SLUICE_E_INVALID, "no stream given: pass SLUICE_ON_CPU");
     CHECK_SAYS(sl_stream_check(foreign, &sl_device_host), SLUICE_E_WRONG_DEVICE, "fake:0");
     CHECK_RESULT(sl_stream_check(gone, &sl_device_host), SLUICE_E_CLOSED);
-    CHECK_RESULT(sl_stream_check((struct sluice_stream){ device.id }, &sl_device_host),
-                 SLUICE_E_HANDLE);
+    CHECK_RESULT(sl_stream_check((struct sluice_stream){ device.id }, &sl_device_host), SLUICE_E_HANDLE);
     CHECK_OK(sluice_device_close(&device));
     CHECK_OK(sluice_device_close(&odd));
 }
@@ -266,8 +260,7 @@ TEST(current_streams_nest)
     CHECK_OK(sluice_stream_push_current(b));
     CHECK_OK(sluice_stream_push_current(a));
     check_current(a);
-    CHECK_SAYS(sluice_stream_pop_current(b), SLUICE_E_INVALID,
-               "is not this thread's current stream");
+    CHECK_SAYS(sluice_stream_pop_current(b), SLUICE_E_INVALID, "is not this thread's current stream");
     check_current(a);
     CHECK_OK(sluice_stream_pop_current(a));
     check_current(b);
@@ -309,8 +302,7 @@ TEST(a_current_stream_ends_with_its_device)
     struct sluice_stream fresh = create(device); /* at the same address */
     CHECK_OK(sluice_stream_pop_current(stream)); /* so that a scope can be left */
     check_current(under);
-    CHECK_OK(
-        sluice_stream_destroy(&fresh)); /* not current on any thread: the pop was the old one's */
+    CHECK_OK(sluice_stream_destroy(&fresh)); /* not current on any thread: the pop was the old one's */
     CHECK_OK(sluice_stream_pop_current(under));
     CHECK_OK(sluice_device_close(&device));
     CHECK_OK(sluice_device_close(&other));

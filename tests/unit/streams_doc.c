@@ -92,8 +92,7 @@ static void let_go(void *user)
     theirs->references--;
 }
 
-static int borrow(struct sluice_device device, struct their_stream *theirs,
-                  struct sluice_stream *stream)
+static int borrow(struct sluice_device device, struct their_stream *theirs, struct sluice_stream *stream)
 {
     theirs->references++;
     int r = sluice_stream_wrap(device, theirs->native, let_go, theirs, stream);

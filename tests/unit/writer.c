@@ -40,9 +40,11 @@ static struct sluice_writer_stats stats_of(sluice_writer *writer)
 
 TEST(writer_slots_by_default_and_as_asked)
 {
-    static const struct { uint32_t slots, max_slots, begins, grows_to; } cases[] = {
-        { 0, 0, 4, 8 }, { 3, 0, 3, 6 }, { 40, 0, 40, 64 }, { 64, 0, 64, 64 },
-        { 0, 3, 3, 3 }, { 0, 20, 4, 20 }, { 5, 5, 5, 5 }, { 64, 64, 64, 64 },
+    static const struct {
+        uint32_t slots, max_slots, begins, grows_to;
+    } cases[] = {
+        { 0, 0, 4, 8 }, { 3, 0, 3, 6 },   { 40, 0, 40, 64 }, { 64, 0, 64, 64 },
+        { 0, 3, 3, 3 }, { 0, 20, 4, 20 }, { 5, 5, 5, 5 },    { 64, 64, 64, 64 },
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -68,8 +68,7 @@ sluice_writer *actor_writer(const char *name, uint64_t bytes, uint32_t slots)
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
     const int64_t shape[1] = { (int64_t)bytes };
     sluice_writer *writer = NULL;
-    actor_check(sluice_format_add_tensor(&format, "bytes",
-                                         (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 1, shape),
+    actor_check(sluice_format_add_tensor(&format, "bytes", (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 1, shape),
                 "making a format failed");
     params.name = name;
     params.device = device;

@@ -16,11 +16,9 @@
 enum { QUICKLY, JSON, TIMERS, DEVICE };
 
 static const struct args_option options[] = {
-    [QUICKLY] = { 'q', "quick", NULL,
-                  "fewer samples: 10 s in all instead of 3 minutes" },
+    [QUICKLY] = { 'q', "quick", NULL, "fewer samples: 10 s in all instead of 3 minutes" },
     [JSON] = { 'j', "json", NULL, "print JSON" },
-    [TIMERS] = { 't', "timers", NULL,
-                 "also time the stages of each call, which slows down the rows" },
+    [TIMERS] = { 't', "timers", NULL, "also time the stages of each call, which slows down the rows" },
     [DEVICE] = { 'd', "device", "host|GPU", "memory of the frames: host (default) or cuda:0" },
     { 0 },
 };
@@ -73,8 +71,7 @@ static bool names_are_known(const struct bench *bench, const struct args *args)
         if (fits)
             continue;
         if (known) {
-            say_error("bench", "%s works in host memory only; see bench/gpu/run for a GPU.",
-                      args->rest[i]);
+            say_error("bench", "%s works in host memory only; see bench/gpu/run for a GPU.", args->rest[i]);
             return false;
         }
         const char *near = text_nearest(args->rest[i], names, BENCH_COUNT);
@@ -114,8 +111,7 @@ static int bench_run(const struct command *command, int argc, char **argv)
         goto out;
     }
 #ifndef NDEBUG
-    fprintf(stderr,
-            "sluice: bench: this is a debug build; build with -Dbuildtype=release for real numbers.\n");
+    fprintf(stderr, "sluice: bench: this is a debug build; build with -Dbuildtype=release for real numbers.\n");
 #endif
     stop_on_signals();
     bench_find_cpus(bench);
@@ -153,24 +149,23 @@ const struct command bench_command = {
     .name = "bench",
     .arguments = "[ROW...]",
     .summary = "measure this machine, compared with the limits of its hardware",
-    .details =
-        "A ROW selects all rows whose names start with it; the default is all rows:\n"
-        "  clock_read         the cost of reading the clock that measures the others\n"
-        "  handoff_spinning   commit to acquire with a spinning reader; limit: one cache line\n"
-        "  handoff_sleeping   commit to acquire with a sleeping reader; limit: one futex\n"
-        "  handoff_size       handoff_spinning for frames from 64 B to 1 GiB\n"
-        "  begin_commit       CPU time of both calls, without waiting readers\n"
-        "  acquire_release    CPU time of both calls, with a frame ready\n"
-        "  readers_waiting    commit and handoff with 1 to 64 sleeping readers\n"
-        "  readers_idle       begin and commit with 1 to 64 readers that do not wait\n"
-        "  send, fetch        the calls that copy; limit: memcpy of the same memory\n"
-        "  idle_cpu           CPU time per second of sleeping threads\n"
-        "  loaded_spinning, loaded_sleeping   handoffs while every CPU is busy\n"
-        "  kill_reader        SIGKILL of a reader until its slot is free; limit: its pidfd\n"
-        "  kill_writer        SIGKILL of a writer until its reader knows; limit: its pidfd\n"
-        "With --device cuda:0 only handoff_*, send, fetch and kill_* are measured. Frames contain\n"
-        "no GPU work; send and fetch copy between pinned memory and the GPU and wait for the copy.\n"
-        "bench/gpu/run measures more, compared with the driver alone.\n",
+    .details = "A ROW selects all rows whose names start with it; the default is all rows:\n"
+               "  clock_read         the cost of reading the clock that measures the others\n"
+               "  handoff_spinning   commit to acquire with a spinning reader; limit: one cache line\n"
+               "  handoff_sleeping   commit to acquire with a sleeping reader; limit: one futex\n"
+               "  handoff_size       handoff_spinning for frames from 64 B to 1 GiB\n"
+               "  begin_commit       CPU time of both calls, without waiting readers\n"
+               "  acquire_release    CPU time of both calls, with a frame ready\n"
+               "  readers_waiting    commit and handoff with 1 to 64 sleeping readers\n"
+               "  readers_idle       begin and commit with 1 to 64 readers that do not wait\n"
+               "  send, fetch        the calls that copy; limit: memcpy of the same memory\n"
+               "  idle_cpu           CPU time per second of sleeping threads\n"
+               "  loaded_spinning, loaded_sleeping   handoffs while every CPU is busy\n"
+               "  kill_reader        SIGKILL of a reader until its slot is free; limit: its pidfd\n"
+               "  kill_writer        SIGKILL of a writer until its reader knows; limit: its pidfd\n"
+               "With --device cuda:0 only handoff_*, send, fetch and kill_* are measured. Frames contain\n"
+               "no GPU work; send and fetch copy between pinned memory and the GPU and wait for the copy.\n"
+               "bench/gpu/run measures more, compared with the driver alone.\n",
     .examples = "  sluice bench --quick\n"
                 "  sluice bench --quick --device cuda:0\n"
                 "  sluice bench --json > figures.json\n"

@@ -87,14 +87,12 @@ struct bench_row {
 
 /* A row of these samples, which it sorts; `limit` (or NULL) are those of the bare limit. The row is
  * valid until the next one is made. NULL if there are no samples. */
-struct bench_row *bench_row(struct bench *bench, const char *name, struct samples *samples,
-                            struct samples *limit);
+struct bench_row *bench_row(struct bench *bench, const char *name, struct samples *samples, struct samples *limit);
 void row_int(struct bench_row *row, const char *name, int64_t value);
 void row_text(struct bench_row *row, const char *name, const char *value);
 void row_bool(struct bench_row *row, const char *name, bool value);
 /* Whether processes were pinned, and where the first two ran. */
-void row_cpus(struct bench_row *row, const struct bench *bench, const char *first,
-              const char *second);
+void row_cpus(struct bench_row *row, const struct bench *bench, const char *first, const char *second);
 
 void bench_print_json(const struct bench *bench, FILE *out);
 void bench_print_text(const struct bench *bench);

@@ -41,8 +41,8 @@ bool bench_clock_read(struct bench *bench)
         return false;
     struct clock_job *job = stage.shared;
     job->time = bench_time(bench, 1);
-    bool well = stage_start(&stage, bench_cpu(bench, 0), read_clock, 0) &&
-                stage_play(&stage, "clock_read", 30 * SLUICE_S);
+    bool well =
+        stage_start(&stage, bench_cpu(bench, 0), read_clock, 0) && stage_play(&stage, "clock_read", 30 * SLUICE_S);
     struct bench_row *row = well ? bench_row(bench, "clock_read", &job->samples, NULL) : NULL;
     row_int(row, "batch", BATCH);
     row_cpus(row, bench, "cpu", NULL);
@@ -160,17 +160,15 @@ static void open_writers(const struct acquire_job *job, struct channels *channel
 {
     char name[NAME_SIZE];
     for (int i = 0; i < channels->count; i++)
-        channels->writers[i] =
-            actor_writer(channel_name(name, i), 64, job->in_order ? FRAMES + 8 : 3);
+        channels->writers[i] = actor_writer(channel_name(name, i), 64, job->in_order ? FRAMES + 8 : 3);
 }
 
 static void open_readers(const struct acquire_job *job, struct channels *channels)
 {
     char name[NAME_SIZE];
     for (int i = 0; i < channels->count; i++)
-        channels->readers[i] =
-            actor_reader(channel_name(name, i), job->in_order ? SLUICE_IN_ORDER : SLUICE_NEWEST,
-                         job->in_order ? FRAMES : 0, 0);
+        channels->readers[i] = actor_reader(channel_name(name, i), job->in_order ? SLUICE_IN_ORDER : SLUICE_NEWEST,
+                                            job->in_order ? FRAMES : 0, 0);
 }
 
 static void commit_all(struct channels *channels)
@@ -179,8 +177,7 @@ static void commit_all(struct channels *channels)
     for (int i = 0; i < channels->count; i++)
         for (int k = 0; k < channels->frames; k++) {
             actor_check(sluice_writer_begin(channels->writers[i], 0, &frame), "begin");
-            actor_check(sluice_writer_commit(channels->writers[i], &frame, SLUICE_ON_CPU),
-                        "commit");
+            actor_check(sluice_writer_commit(channels->writers[i], &frame, SLUICE_ON_CPU), "commit");
         }
 }
 
@@ -221,10 +218,8 @@ static void acquire_batches(void *shared, int index)
         start = clock_ns();
         for (int i = 0; i < channels.count; i++)
             for (int k = 0; k < channels.frames; k++) {
-                actor_check(sluice_reader_acquire(channels.readers[i], SLUICE_ON_CPU, 0, &frame),
-                            "acquire");
-                actor_check(sluice_reader_release(channels.readers[i], &frame, SLUICE_ON_CPU),
-                            "release");
+                actor_check(sluice_reader_acquire(channels.readers[i], SLUICE_ON_CPU, 0, &frame), "acquire");
+                actor_check(sluice_reader_release(channels.readers[i], &frame, SLUICE_ON_CPU), "release");
             }
         end = clock_ns();
         samples_add(&job->samples, (end - start) / FRAMES);
@@ -256,6 +251,6 @@ static bool acquire_row(struct bench *bench, bool in_order, bool other_core)
 
 bool bench_acquire_release(struct bench *bench)
 {
-    return acquire_row(bench, false, false) && acquire_row(bench, true, false) &&
-           acquire_row(bench, false, true) && acquire_row(bench, true, true);
+    return acquire_row(bench, false, false) && acquire_row(bench, true, false) && acquire_row(bench, false, true) &&
+           acquire_row(bench, true, true);
 }

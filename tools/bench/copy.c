@@ -19,8 +19,7 @@ static struct sluice_array wrapped(void *data, uint64_t bytes)
 {
     struct sluice_array array;
     const int64_t shape[1] = { (int64_t)bytes };
-    actor_check(sluice_array_wrap(&array, "bytes", data, (struct sluice_dtype){ SLUICE_UINT, 8, 1 },
-                                  1, shape, NULL),
+    actor_check(sluice_array_wrap(&array, "bytes", data, (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 1, shape, NULL),
                 "an array");
     return array;
 }
@@ -43,8 +42,7 @@ static void send_once(struct copy_job *job, sluice_writer *writer, struct sluice
 }
 
 /* Copies into the slot as a program would; begin and commit are not counted. */
-static void copy_into_slot(struct copy_job *job, sluice_writer *writer,
-                           const struct sluice_array *own)
+static void copy_into_slot(struct copy_job *job, sluice_writer *writer, const struct sluice_array *own)
 {
     struct sluice_frame frame;
     struct sluice_array slot;
@@ -119,8 +117,7 @@ static bool copy_rows(struct bench *bench, const char *name, bool fetch)
         job->fetch = fetch;
         job->bytes = sizes[i];
         job->time = bench_time(bench, 4);
-        well = stage_start(&stage, bench_cpu(bench, 0), copy, 0) &&
-               stage_play(&stage, name, 60 * SLUICE_S);
+        well = stage_start(&stage, bench_cpu(bench, 0), copy, 0) && stage_play(&stage, name, 60 * SLUICE_S);
         struct bench_row *row = well ? bench_row(bench, name, &job->samples, &job->limit) : NULL;
         row_int(row, "bytes", (int64_t)sizes[i]);
         row_cpus(row, bench, "cpu", NULL);

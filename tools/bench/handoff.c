@@ -15,9 +15,8 @@
 #define SPIN_GAP       (2 * SLUICE_MS / 1000)  /* after which a spinning reader is in its loop */
 #define SLEEP_GAP      (60 * SLUICE_MS / 1000) /* after which a sleeping reader is asleep */
 #define SLEEP_GAP_EACH (5 * SLUICE_MS / 1000)
-#define FIRST_ROUNDS   6 /* not counted */
-#define LOADED_GAP \
-    (200 * SLUICE_MS / 1000) /* asleep: a process that uses its share of a busy CPU waits long */
+#define FIRST_ROUNDS   6                        /* not counted */
+#define LOADED_GAP     (200 * SLUICE_MS / 1000) /* asleep: a process that uses its share of a busy CPU waits long */
 
 /* Shared by the lead and one reader. Each cache line is written by one of them. */
 struct lane {
@@ -51,8 +50,7 @@ static void read_frames(void *shared, int index)
     struct lane *lane = &job->lanes[index];
     struct sluice_frame frame;
     word_await(&job->open, 1);
-    sluice_reader *reader =
-        actor_reader("bench", SLUICE_NEWEST, 0, job->task.sleeping ? -1 : SLUICE_FOREVER);
+    sluice_reader *reader = actor_reader("bench", SLUICE_NEWEST, 0, job->task.sleeping ? -1 : SLUICE_FOREVER);
     word_set(&lane->done, 1);
     for (uint32_t round = 1;; round++) {
         if (is_bare(round)) {
@@ -62,8 +60,7 @@ static void read_frames(void *shared, int index)
                     futex_wait(&lane->word, seen);
             lane->seen = clock_ns();
         } else {
-            actor_check(sluice_reader_acquire(reader, actor_stream(), SLUICE_FOREVER, &frame),
-                        "acquire");
+            actor_check(sluice_reader_acquire(reader, actor_stream(), SLUICE_FOREVER, &frame), "acquire");
             lane->seen = clock_ns();
             actor_check(sluice_reader_release(reader, &frame, actor_stream()), "release");
         }
@@ -140,8 +137,7 @@ static void write_frames(void *shared, int index)
 }
 
 /* Does the task. NULL after reporting a failure. The caller closes the stage. */
-static struct handoff *play(struct bench *bench, struct stage *stage, const char *name,
-                            const struct task *task)
+static struct handoff *play(struct bench *bench, struct stage *stage, const char *name, const struct task *task)
 {
     if (!stage_open(stage, sizeof(struct handoff)))
         return NULL;
@@ -156,8 +152,8 @@ static struct handoff *play(struct bench *bench, struct stage *stage, const char
     return well ? job : NULL;
 }
 
-static bool add_row(struct bench *bench, const char *name, const struct handoff *job,
-                    struct samples *samples, struct samples *limit)
+static bool add_row(struct bench *bench, const char *name, const struct handoff *job, struct samples *samples,
+                    struct samples *limit)
 {
     /* A cache line and a futex are no limits of a GPU. */
     struct bench_row *row = bench_row(bench, name, samples, bench->device ? NULL : limit);
@@ -183,15 +179,13 @@ static bool one_reader(struct bench *bench, const char *name, struct task task)
 
 bool bench_handoff_spinning(struct bench *bench)
 {
-    return one_reader(bench, "handoff_spinning",
-                      (struct task){ .bytes = 64, .time = bench_time(bench, 10) });
+    return one_reader(bench, "handoff_spinning", (struct task){ .bytes = 64, .time = bench_time(bench, 10) });
 }
 
 bool bench_handoff_sleeping(struct bench *bench)
 {
-    return one_reader(
-        bench, "handoff_sleeping",
-        (struct task){ .sleeping = true, .bytes = 64, .time = bench_time(bench, 10) });
+    return one_reader(bench, "handoff_sleeping",
+                      (struct task){ .sleeping = true, .bytes = 64, .time = bench_time(bench, 10) });
 }
 
 bool bench_loaded_spinning(struct bench *bench)
@@ -202,10 +196,8 @@ bool bench_loaded_spinning(struct bench *bench)
 
 bool bench_loaded_sleeping(struct bench *bench)
 {
-    return one_reader(
-        bench, "loaded_sleeping",
-        (struct task){
-            .loaded = true, .sleeping = true, .bytes = 64, .time = bench_time(bench, 12) });
+    return one_reader(bench, "loaded_sleeping",
+                      (struct task){ .loaded = true, .sleeping = true, .bytes = 64, .time = bench_time(bench, 12) });
 }
 
 bool bench_handoff_size(struct bench *bench)
@@ -218,14 +210,11 @@ bool bench_handoff_size(struct bench *bench)
             bytes = most; /* the last one */
         if (!bench->device && bytes * 3 > room / 2) {
             char text[TERM_TEXT];
-            say_error(
-                "bench",
-                "skipping frames of %s: three of them need more than half of the free memory.",
-                text_bytes(text, bytes));
+            say_error("bench", "skipping frames of %s: three of them need more than half of the free memory.",
+                      text_bytes(text, bytes));
             break;
         }
-        well = one_reader(bench, "handoff_size",
-                          (struct task){ .bytes = bytes, .time = bench_time(bench, 3) });
+        well = one_reader(bench, "handoff_size", (struct task){ .bytes = bytes, .time = bench_time(bench, 3) });
     }
     return well;
 }
@@ -234,9 +223,7 @@ bool bench_readers(struct bench *bench)
 {
     bool well = true;
     for (int readers = 1; well && readers <= READERS; readers *= 2) {
-        struct task task = {
-            .sleeping = true, .readers = readers, .bytes = 64, .time = bench_time(bench, 5)
-        };
+        struct task task = { .sleeping = true, .readers = readers, .bytes = 64, .time = bench_time(bench, 5) };
         struct stage stage;
         struct handoff *job = play(bench, &stage, "readers_waiting", &task);
         well = job && add_row(bench, "readers_waiting_latency", job, &job->latency, &job->limit) &&

@@ -33,8 +33,7 @@ static int64_t cpu_time(int pid, int tid)
     if (file)
         fclose(file);
     if (spent < 0)
-        actor_fail(
-            "the CPU time of a thread is unknown (no /proc/PID/task/TID/schedstat)");
+        actor_fail("the CPU time of a thread is unknown (no /proc/PID/task/TID/schedstat)");
     return spent;
 }
 
@@ -113,8 +112,8 @@ static void measure_idle(void *shared, int index)
     sluice_writer_close(&writer);
 }
 
-static bool add_row(struct bench *bench, const char *process, const char *thread,
-                    const struct idle_job *job, struct samples *samples, struct samples *limit)
+static bool add_row(struct bench *bench, const char *process, const char *thread, const struct idle_job *job,
+                    struct samples *samples, struct samples *limit)
 {
     struct bench_row *row = bench_row(bench, "idle_cpu", samples, limit);
     row_text(row, "process", process);

@@ -88,8 +88,7 @@ static void kill_readers(void *shared, int index)
         actor_check(sluice_writer_begin(writer, ACTOR_TIMEOUT, &begun), "begin");
         int64_t start = clock_ns();
         kill(atomic_load(&job->pids[i]), SIGKILL);
-        actor_check(sluice_writer_begin(writer, ACTOR_TIMEOUT, &freed),
-                    "begin after the reader's death");
+        actor_check(sluice_writer_begin(writer, ACTOR_TIMEOUT, &freed), "begin after the reader's death");
         samples_add(&job->samples, clock_ns() - start);
         actor_check(sluice_writer_cancel(writer, &freed, actor_stream()), "cancel");
         actor_check(sluice_writer_cancel(writer, &begun, actor_stream()), "cancel");

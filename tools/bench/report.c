@@ -10,8 +10,7 @@
 #include "../common/term.h"
 #include "bench.h"
 
-struct bench_row *bench_row(struct bench *bench, const char *name, struct samples *samples,
-                            struct samples *limit)
+struct bench_row *bench_row(struct bench *bench, const char *name, struct samples *samples, struct samples *limit)
 {
     if (samples->count == 0) {
         say_error("bench", "%s: no samples in the available time.", name);
@@ -59,8 +58,7 @@ void row_bool(struct bench_row *row, const char *name, bool value)
     add_param(row, (struct bench_param){ .name = name, .number = value, .is_bool = true });
 }
 
-void row_cpus(struct bench_row *row, const struct bench *bench, const char *first,
-              const char *second)
+void row_cpus(struct bench_row *row, const struct bench *bench, const char *first, const char *second)
 {
     row_bool(row, "pinned", bench->cpu_count > 1);
     if (bench->cpu_count > 1 && first)
@@ -96,8 +94,7 @@ static void print_machine(struct json *json, const struct bench *bench)
     uname(&name);
     if (!line_of("/proc/cpuinfo", "model name", cpu, sizeof cpu)[0])
         snprintf(cpu, sizeof cpu, "%s", name.machine);
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor",
-             bench->cpus[0]);
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor", bench->cpus[0]);
     line_of(path, "", governor, sizeof governor);
     json_key(json, "machine");
     json_object(json);
@@ -172,14 +169,13 @@ static void print_params_text(struct table *table, const struct bench_row *row)
         if (param->is_bool || strstr(param->name, "_cpu"))
             continue;
         if (param->text)
-            n = snprintf(text + used, sizeof text - used, "%s%s %s", used ? ", " : "", param->name,
-                         param->text);
+            n = snprintf(text + used, sizeof text - used, "%s%s %s", used ? ", " : "", param->name, param->text);
         else if (strcmp(param->name, "bytes") == 0)
             n = snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "",
                          text_bytes(bytes, (uint64_t)param->number));
         else
-            n = snprintf(text + used, sizeof text - used, "%s%s %lld", used ? ", " : "",
-                         param->name, (long long)param->number);
+            n = snprintf(text + used, sizeof text - used, "%s%s %lld", used ? ", " : "", param->name,
+                         (long long)param->number);
         used += n > 0 ? (size_t)n : 0;
     }
     table_cell(table, COLOUR_DIM, "%s", text);
@@ -187,7 +183,7 @@ static void print_params_text(struct table *table, const struct bench_row *row)
 
 void bench_print_text(const struct bench *bench)
 {
-    static const char *const headers[] = { "bench",  "",   ">p50",         ">p95",    ">p99",
+    static const char *const headers[] = { "bench",  "",   ">p50",       ">p95",     ">p99",
                                            ">p99.9", ">n", ">limit p50", ">above it" };
     struct table table;
     table_begin(&table, headers, sizeof headers / sizeof headers[0]);
@@ -198,11 +194,9 @@ void bench_print_text(const struct bench *bench)
         table_cell(&table, COLOUR_PLAIN, "%s", row->bench);
         print_params_text(&table, row);
         for (size_t k = 0; k < 4; k++)
-            table_cell(&table, k ? COLOUR_PLAIN : COLOUR_BOLD, "%s",
-                       text_duration(text, values[k]));
+            table_cell(&table, k ? COLOUR_PLAIN : COLOUR_BOLD, "%s", text_duration(text, values[k]));
         table_cell(&table, COLOUR_DIM, "%zu", row->count);
-        table_cell(&table, COLOUR_PLAIN, "%s",
-                   row->has_limit ? text_duration(text, row->limit_p50) : "");
+        table_cell(&table, COLOUR_PLAIN, "%s", row->has_limit ? text_duration(text, row->limit_p50) : "");
         if (row->has_limit && row->times.p50 < row->limit_p50)
             table_cell(&table, COLOUR_PLAIN, "-%s", text_duration(text, row->limit_p50 - row->times.p50));
         else

@@ -87,8 +87,7 @@ static bool is_over(struct stage *stage, const char *bench, bool *well)
     while (processes_reap(&stage->processes, &end)) {
         if (end.failed) {
             if (!stop_asked())
-                say_error("bench", "%s: %s.", bench,
-                          failure_text()[0] ? failure_text() : "one of its processes died");
+                say_error("bench", "%s: %s.", bench, failure_text()[0] ? failure_text() : "one of its processes died");
             *well = false;
             return true;
         }

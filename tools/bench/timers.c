@@ -49,8 +49,7 @@ static void add_timers(void)
         for (int k = 0; k < SLUICE_TIMER_BUCKETS; k++)
             atomic_fetch_add(&gathered->stages[i].buckets[k], timers[i].buckets[k]);
         while (timers[i].longest_ns > longest &&
-               !atomic_compare_exchange_weak(&gathered->stages[i].longest, &longest,
-                                             timers[i].longest_ns))
+               !atomic_compare_exchange_weak(&gathered->stages[i].longest, &longest, timers[i].longest_ns))
             continue;
     }
 }
@@ -85,8 +84,7 @@ static int64_t bound(const struct sluice_timer *timer, double part)
 {
     uint64_t seen = 0, end;
     int k = 0;
-    while (k < SLUICE_TIMER_BUCKETS - 1 &&
-           (double)(seen += timer->buckets[k]) < part * (double)timer->count)
+    while (k < SLUICE_TIMER_BUCKETS - 1 && (double)(seen += timer->buckets[k]) < part * (double)timer->count)
         k++;
     end = UINT64_C(2) << k;
     return (int64_t)(end < timer->longest_ns ? end : timer->longest_ns);
@@ -147,8 +145,7 @@ void bench_timers_json(const struct bench *bench, struct json *json)
 
 void bench_timers_text(const struct bench *bench)
 {
-    static const char *const headers[] = { "bench",      "stage",      ">n",      ">mean",
-                                           ">p50 under", ">p99 under", ">longest" };
+    static const char *const headers[] = { "bench", "stage", ">n", ">mean", ">p50 under", ">p99 under", ">longest" };
     struct table table;
     if (bench->stage_count == 0)
         return;

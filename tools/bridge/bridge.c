@@ -63,8 +63,7 @@ static void report_state(struct bridge *bridge, int result, int *reported)
     if (result == *reported || result == SLUICE_TIMEOUT || result == SLUICE_AGAIN)
         return;
     if (result == SLUICE_CLOSED)
-        bridge_note(bridge, "'%s' has closed%s", from,
-                    bridge->once ? "." : "; waiting for it to open again.");
+        bridge_note(bridge, "'%s' has closed%s", from, bridge->once ? "." : "; waiting for it to open again.");
     else if (result == SLUICE_NO_WRITER && bridge->sessions)
         bridge_note(bridge, "the writer of '%s' is gone; waiting for the next one.", from);
     else if (result == SLUICE_NO_WRITER)
@@ -115,8 +114,8 @@ static void print_stats(struct bridge *bridge, struct meter *meter)
     int64_t now = now_ns();
     char delay[TERM_TEXT] = "-";
     if (!bridge->quiet)
-        progress("bridging '%s' to '%s': %" PRIu64 " frames, %" PRIu64 " missed, %" PRIu64 " dropped",
-                 bridge->from, bridge->to, bridge->frames, bridge->missed, bridge->dropped);
+        progress("bridging '%s' to '%s': %" PRIu64 " frames, %" PRIu64 " missed, %" PRIu64 " dropped", bridge->from,
+                 bridge->to, bridge->frames, bridge->missed, bridge->dropped);
     if (!bridge->stats || now - meter->since_ns < SLUICE_S)
         return;
     if (bridge->delays)
@@ -331,12 +330,11 @@ const struct command bridge_command = {
     .name = "bridge",
     .arguments = "FROM TO",
     .summary = "forward the frames of one channel to another",
-    .details =
-        "Frames keep their format, times, metadata and byte order. TO opens with the first frame,\n"
-        "and changes its format when FROM does. Frames that arrive too fast are counted as\n"
-        "missed, those that find no free slot in TO as dropped. If FROM closes or is killed, TO\n"
-        "stays open until FROM is back. Ctrl-C stops. A channel \"cipd:NAME\" uses cuda-link's\n"
-        "protocol, as TouchDesigner and Python programs do.\n",
+    .details = "Frames keep their format, times, metadata and byte order. TO opens with the first frame,\n"
+               "and changes its format when FROM does. Frames that arrive too fast are counted as\n"
+               "missed, those that find no free slot in TO as dropped. If FROM closes or is killed, TO\n"
+               "stays open until FROM is back. Ctrl-C stops. A channel \"cipd:NAME\" uses cuda-link's\n"
+               "protocol, as TouchDesigner and Python programs do.\n",
     .examples = "  sluice bridge camera preview                  a second channel with its own slots\n"
                 "  sluice bridge camera gpu --device cuda:0      from host memory to a GPU\n"
                 "  sluice bridge gpu camera --device host        from a GPU to host memory\n"

@@ -54,9 +54,9 @@ static int select_payload(struct bridge *bridge, const struct sluice_frame *fram
 static bool same_kind(const struct sluice_array *a, const struct sluice_array *b)
 {
     const struct sluice_image *x = &a->image, *y = &b->image;
-    return strcmp(a->name, b->name) == 0 && memcmp(&a->dtype, &b->dtype, sizeof a->dtype) == 0 &&
-           a->ndim == b->ndim && x->pixel_format == y->pixel_format && x->row_order == y->row_order &&
-           x->alpha == y->alpha && memcmp(&x->colour, &y->colour, sizeof x->colour) == 0;
+    return strcmp(a->name, b->name) == 0 && memcmp(&a->dtype, &b->dtype, sizeof a->dtype) == 0 && a->ndim == b->ndim &&
+           x->pixel_format == y->pixel_format && x->row_order == y->row_order && x->alpha == y->alpha &&
+           memcmp(&x->colour, &y->colour, sizeof x->colour) == 0;
 }
 
 static bool same_shape(const struct sluice_array *a, const struct sluice_array *b)
@@ -178,10 +178,12 @@ static int wait_for_copy(const struct bridge *bridge, struct sluice_ticket ticke
 {
     int64_t warn_ns = now_ns() + COPY_WARN_TIME;
     int result;
-    while ((result = sluice_ticket_wait(ticket, WAIT_SLICE)) == SLUICE_TIMEOUT && !stop_asked() && now_ns() < bridge->end_ns) {
+    while ((result = sluice_ticket_wait(ticket, WAIT_SLICE)) == SLUICE_TIMEOUT && !stop_asked() &&
+           now_ns() < bridge->end_ns) {
         if (now_ns() < warn_ns)
             continue;
-        bridge_note(bridge, "%s has been copying a frame for %d s; still waiting.", bridge->to_device, (int)(COPY_WARN_TIME / SLUICE_S));
+        bridge_note(bridge, "%s has been copying a frame for %d s; still waiting.", bridge->to_device,
+                    (int)(COPY_WARN_TIME / SLUICE_S));
         warn_ns = INT64_MAX;
     }
     return result;
@@ -199,12 +201,14 @@ static int send_payload(struct bridge *bridge, const struct sluice_frame *frame,
                                      .capture_clock = frame->capture_clock,
                                      .meta = frame->meta,
                                      .meta_size = frame->meta_size };
-        result = sluice_writer_send_frame(bridge->writer, &sent, payload->arrays, payload->count, SLUICE_ON_CPU, &ticket);
+        result =
+            sluice_writer_send_frame(bridge->writer, &sent, payload->arrays, payload->count, SLUICE_ON_CPU, &ticket);
     } while (result == SLUICE_NO_SLOT && bridge->wait && !stop_asked());
     return result == SLUICE_OK && ticket.id ? wait_for_copy(bridge, ticket) : result;
 }
 
-static int copy_frame(struct bridge *bridge, const struct sluice_frame *frame, struct payload *payload, const char *device)
+static int copy_frame(struct bridge *bridge, const struct sluice_frame *frame, struct payload *payload,
+                      const char *device)
 {
     if (strcmp(bridge->to_device, "host") == 0 && strcmp(device, "host") != 0) {
         int result = readback_fetch(&bridge->readback, bridge->reader, frame);
@@ -222,8 +226,7 @@ static int refuse_format(struct bridge *bridge, int result)
     if (!bridge->frames)
         return say_result(bridge->command, result, NULL);
     if (!bridge->refused)
-        say_error(bridge->command, "%s Dropping frames until '%s' changes.", sluice_last_error(),
-                  bridge->from);
+        say_error(bridge->command, "%s Dropping frames until '%s' changes.", sluice_last_error(), bridge->from);
     bridge->refused = true;
     bridge->dropped++;
     return EXIT_DONE;

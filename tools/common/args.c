@@ -33,8 +33,8 @@ void args_begin(struct args *args, const struct command *command, int argc, char
 
 static int usage_error(const struct args *args)
 {
-    fprintf(stderr, "usage: sluice %s %s    (see sluice %s --help)\n", args->command->name,
-            args->command->arguments, args->command->name);
+    fprintf(stderr, "usage: sluice %s %s    (see sluice %s --help)\n", args->command->name, args->command->arguments,
+            args->command->name);
     return ARGS_WRONG;
 }
 
@@ -70,8 +70,7 @@ static int take_arguments(struct args *args)
         return usage_error(args);
     }
     if (args->count > args->command->max_arguments) {
-        say_error(args->command->name, "unexpected argument '%s'.",
-                  args->rest[args->command->max_arguments]);
+        say_error(args->command->name, "unexpected argument '%s'.", args->rest[args->command->max_arguments]);
         return usage_error(args);
     }
     return ARGS_END;
@@ -124,8 +123,8 @@ bool args_number(const struct args *args, double min, double max, double *value)
     char *end;
     double number = strtod(args->value, &end);
     if (end == args->value || *end || !isfinite(number) || number < min || number > max) {
-        say_error(args->command->name, "--%s takes a number from %g to %g, not '%s'.", args->name,
-                  min, max, args->value);
+        say_error(args->command->name, "--%s takes a number from %g to %g, not '%s'.", args->name, min, max,
+                  args->value);
         return false;
     }
     *value = number;
@@ -137,8 +136,8 @@ bool args_u32(const struct args *args, uint32_t min, uint32_t max, uint32_t *val
     char *end;
     unsigned long long number = strtoull(args->value, &end, 10);
     if (end == args->value || *end || args->value[0] == '-' || number < min || number > max) {
-        say_error(args->command->name, "--%s takes a whole number from %u to %u, not '%s'.",
-                  args->name, min, max, args->value);
+        say_error(args->command->name, "--%s takes a whole number from %u to %u, not '%s'.", args->name, min, max,
+                  args->value);
         return false;
     }
     *value = (uint32_t)number;
@@ -158,10 +157,8 @@ bool args_size(const struct args *args, uint32_t *width, uint32_t *height)
 {
     unsigned w, h;
     char after;
-    if (sscanf(args->value, "%5u%*[xX]%5u%c", &w, &h, &after) != 2 || !w || !h || w > 65536 ||
-        h > 65536) {
-        say_error(args->command->name, "--%s takes WIDTHxHEIGHT, such as 1280x720, not '%s'.",
-                  args->name, args->value);
+    if (sscanf(args->value, "%5u%*[xX]%5u%c", &w, &h, &after) != 2 || !w || !h || w > 65536 || h > 65536) {
+        say_error(args->command->name, "--%s takes WIDTHxHEIGHT, such as 1280x720, not '%s'.", args->name, args->value);
         return false;
     }
     *width = w;
@@ -174,21 +171,20 @@ static void print_option(char letter, const char *name, const char *value, const
     char left[64], short_form[8] = "    ";
     if (letter)
         snprintf(short_form, sizeof short_form, "-%c, ", letter);
-    snprintf(left, sizeof left, "%s--%s%s%s", short_form, name, value ? " " : "",
-             value ? value : "");
+    snprintf(left, sizeof left, "%s--%s%s%s", short_form, name, value ? " " : "", value ? value : "");
     printf("  %-26s  %s\n", left, help);
 }
 
 void args_print_help(const struct command *command)
 {
-    printf("usage: sluice %s%s%s\n\n%s\n", command->name, command->arguments[0] ? " " : "",
-           command->arguments, command->summary);
+    printf("usage: sluice %s%s%s\n\n%s\n", command->name, command->arguments[0] ? " " : "", command->arguments,
+           command->summary);
     if (command->details)
         printf("\n%s", command->details);
     printf("\noptions:\n");
     for (size_t i = 0; i < option_count(command); i++)
-        print_option(command->options[i].letter, command->options[i].name,
-                     command->options[i].value, command->options[i].help);
+        print_option(command->options[i].letter, command->options[i].name, command->options[i].value,
+                     command->options[i].help);
     print_option('h', "help", NULL, "print this help");
     if (command->examples)
         printf("\nexamples:\n%s", command->examples);

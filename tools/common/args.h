@@ -38,8 +38,8 @@ struct command {
     const char *(*word)(size_t index);
 };
 
-extern const struct command ls_command, info_command, play_command, view_command, record_command,
-    snap_command, bridge_command, doctor_command, demo_command, bench_command, top_command;
+extern const struct command ls_command, info_command, play_command, view_command, record_command, snap_command,
+    bridge_command, doctor_command, demo_command, bench_command, top_command;
 
 struct args {
     const struct command *command;

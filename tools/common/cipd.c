@@ -35,7 +35,7 @@ void say_not_image(const char *command, const char *channel, const struct sluice
 }
 
 int cipd_init_reader(const char *command, struct sluice_reader_params *params, struct sluice_cipd_reader_params *cipd,
-                uint32_t undeclared)
+                     uint32_t undeclared)
 {
     if (!is_cipd(params->name)) {
         if (undeclared)
@@ -120,8 +120,8 @@ char *cipd_text_frame(char *text, const struct sluice_cipd_info *info)
     char type[32] = "?";
     sluice_dtype_format(info->dtype, type, sizeof type);
     snprintf(text, FORMAT_TEXT, "%ux%ux%u %s%s", info->width, info->height, info->components, type,
-             !cipd_has_order(info)      ? ""
-             : !info->order_declared    ? " rgba?bgra?"
+             !cipd_has_order(info)             ? ""
+             : !info->order_declared           ? " rgba?bgra?"
              : info->order == SLUICE_CIPD_BGRA ? " bgra"
                                                : " rgba");
     return text;

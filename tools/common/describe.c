@@ -27,8 +27,7 @@ char *text_array(char text[FORMAT_TEXT], const struct sluice_array *array)
         snprintf(type, sizeof type, "?");
     size_t used = (size_t)snprintf(text, FORMAT_TEXT, "%s[", type);
     for (int i = 0; i < array->ndim && used < FORMAT_TEXT - 24; i++)
-        used += (size_t)snprintf(text + used, FORMAT_TEXT - used, "%s%" PRId64, i ? "," : "",
-                                 array->shape[i]);
+        used += (size_t)snprintf(text + used, FORMAT_TEXT - used, "%s%" PRId64, i ? "," : "", array->shape[i]);
     snprintf(text + used, FORMAT_TEXT - used, "]");
     return text;
 }
@@ -60,8 +59,7 @@ const char *mode_name(uint32_t mode)
 char *text_mode(char text[MODE_TEXT], const struct sluice_reader_info *reader)
 {
     size_t used = (size_t)snprintf(text, MODE_TEXT, "%s%s%s", mode_name(reader->mode),
-                                   reader->writable ? ", may write" : "",
-                                   reader->ahead ? ", ahead" : "");
+                                   reader->writable ? ", may write" : "", reader->ahead ? ", ahead" : "");
     if (reader->parked)
         snprintf(text + used, MODE_TEXT - used, " (%u parked)", reader->parked);
     return text;
@@ -76,8 +74,7 @@ char *text_uuid(char text[UUID_TEXT], const struct sluice_channel_info *info)
         return text;
     for (int i = 0; i < 16; i++)
         used += (size_t)snprintf(text + used, UUID_TEXT - used, "%s%02x",
-                                 i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-                                 info->device_uuid[i]);
+                                 i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", info->device_uuid[i]);
     return text;
 }
 
@@ -143,7 +140,7 @@ bool process_is_stopped(uint32_t pid)
 }
 
 int query_channel(const char *name, uint32_t pid, int64_t until_ns, const atomic_bool *stop,
-                struct sluice_channel_info *info, struct sluice_reader_info *readers, uint32_t capacity)
+                  struct sluice_channel_info *info, struct sluice_reader_info *readers, uint32_t capacity)
 {
     int result;
     for (int64_t timeout = FIRST_TIMEOUT;; timeout *= 2) {
@@ -175,8 +172,7 @@ static void json_image(struct json *json, const struct sluice_image *image)
     json_pair_uint(json, "transfer", image->colour.transfer);
     json_pair_uint(json, "matrix", image->colour.matrix);
     json_pair_string(json, "range", image->colour.range < 3 ? ranges[image->colour.range] : "?");
-    json_pair_string(json, "row_order",
-                     image->row_order == SLUICE_BOTTOM_UP ? "bottom_up" : "top_down");
+    json_pair_string(json, "row_order", image->row_order == SLUICE_BOTTOM_UP ? "bottom_up" : "top_down");
     json_pair_string(json, "alpha", image->alpha < 4 ? alphas[image->alpha] : "?");
     json_close(json);
 }
@@ -236,7 +232,8 @@ int open_reader(const char *command, const struct sluice_reader_params *params, 
         int result = sluice_reader_open(reader, &slice);
         if (result == SLUICE_OK)
             return EXIT_DONE;
-        bool again = result == SLUICE_E_NOT_FOUND ? left > 0 : result == SLUICE_TIMEOUT && (left > 0 || now < answer_end);
+        bool again =
+            result == SLUICE_E_NOT_FOUND ? left > 0 : result == SLUICE_TIMEOUT && (left > 0 || now < answer_end);
         if (!again || stop_asked())
             return say_result(command, result, params->name);
         progress("waiting for the channel '%s'", params->name);
@@ -249,8 +246,7 @@ void wait_for_slot(sluice_writer *writer)
         continue;
 }
 
-int select_array(const char *command, const struct sluice_frame *frame, const char *name,
-                 struct sluice_array *array)
+int select_array(const char *command, const struct sluice_frame *frame, const char *name, struct sluice_array *array)
 {
     int result;
     for (uint32_t i = 0; !name && i < frame->array_count; i++)

@@ -55,7 +55,7 @@ bool process_is_stopped(uint32_t pid);
 /* Like sluice_channel_info, for a channel listed with this pid: waits for the answer until `until_ns`, or until *stop
  * if that is not NULL, but only briefly if the writer is stopped. */
 int query_channel(const char *name, uint32_t pid, int64_t until_ns, const atomic_bool *stop,
-                struct sluice_channel_info *info, struct sluice_reader_info *readers, uint32_t capacity);
+                  struct sluice_channel_info *info, struct sluice_reader_info *readers, uint32_t capacity);
 
 /* A format as a JSON object. */
 void json_format(struct json *json, const struct sluice_format *format);
@@ -63,8 +63,8 @@ void json_format(struct json *json, const struct sluice_format *format);
 /* A bit set of slots as a JSON array of their numbers. */
 void json_slots(struct json *json, const char *key, uint64_t slots);
 
-/* Opens a reader. Waits up to `timeout_ns` for the channel, and at least WRITER_TIMEOUT for the answer of its writer, but
- * not longer than until stop_asked(). Prints what is wrong; returns an exit code. */
+/* Opens a reader. Waits up to `timeout_ns` for the channel, and at least WRITER_TIMEOUT for the answer of its writer,
+ * but not longer than until stop_asked(). Prints what is wrong; returns an exit code. */
 int open_reader(const char *command, const struct sluice_reader_params *params, int64_t timeout_ns,
                 sluice_reader **reader);
 
@@ -73,7 +73,6 @@ void wait_for_slot(sluice_writer *writer);
 
 /* Selects the array called `name`; if that is NULL, the first image or else the first array. Prints what is wrong;
  * returns an exit code. */
-int select_array(const char *command, const struct sluice_frame *frame, const char *name,
-                 struct sluice_array *array);
+int select_array(const char *command, const struct sluice_frame *frame, const char *name, struct sluice_array *array);
 
 #endif

@@ -29,8 +29,8 @@ struct confidential {
 };
 
 /* PCIe byte counters. Reading them is fast, while nvmlDeviceGetPcieThroughput takes 20 ms. */
-#define FIELD_PCIE_OUT 197
-#define FIELD_PCIE_IN  198
+#define FIELD_PCIE_OUT          197
+#define FIELD_PCIE_IN           198
 #define TYPE_UNSIGNED_LONG      2
 #define TYPE_UNSIGNED_LONG_LONG 3
 struct field {
@@ -64,7 +64,10 @@ static const struct {
     const char *symbol;
     void *place;
 } functions[] = {
-#define FUNCTION(name) { "nvml" #name, &nvml.name }
+#define FUNCTION(name) \
+    { \
+        "nvml" #name, &nvml.name \
+    }
     FUNCTION(Init_v2),
     FUNCTION(Shutdown),
     FUNCTION(DeviceGetHandleByUUID),
@@ -116,8 +119,7 @@ void nvml_close(void)
 int nvml_confidential(void)
 {
     struct confidential state = { 0 };
-    if (!load_library() || !nvml.SystemGetConfComputeState ||
-        nvml.SystemGetConfComputeState(&state) != SUCCESS)
+    if (!load_library() || !nvml.SystemGetConfComputeState || nvml.SystemGetConfComputeState(&state) != SUCCESS)
         return -1;
     return state.feature != 0;
 }
@@ -153,8 +155,7 @@ bool nvml_find_by_uuid(const char *uuid, struct nvml_gpu *gpu)
         return false;
     if (!nvml.DeviceGetIndex || nvml.DeviceGetIndex(gpu->handle, &gpu->index) != SUCCESS)
         gpu->index = 0;
-    if (!nvml.DeviceGetName ||
-        nvml.DeviceGetName(gpu->handle, gpu->name, sizeof gpu->name) != SUCCESS)
+    if (!nvml.DeviceGetName || nvml.DeviceGetName(gpu->handle, gpu->name, sizeof gpu->name) != SUCCESS)
         snprintf(gpu->name, sizeof gpu->name, "GPU");
     gpu->name[sizeof gpu->name - 1] = 0;
     return true;
@@ -162,8 +163,7 @@ bool nvml_find_by_uuid(const char *uuid, struct nvml_gpu *gpu)
 
 static bool is_count(const struct field *field)
 {
-    return field->result == SUCCESS &&
-           (field->type == TYPE_UNSIGNED_LONG || field->type == TYPE_UNSIGNED_LONG_LONG);
+    return field->result == SUCCESS && (field->type == TYPE_UNSIGNED_LONG || field->type == TYPE_UNSIGNED_LONG_LONG);
 }
 
 /* The growth of a counter per second; NAN the first time, and if the counter was reset. */
@@ -179,9 +179,8 @@ static void read_pcie(struct nvml_gpu *gpu)
     struct field fields[] = { { .number = FIELD_PCIE_IN }, { .number = FIELD_PCIE_OUT } };
     int64_t now = now_ns();
     gpu->pcie_in = gpu->pcie_out = NAN;
-    if (!nvml.DeviceGetFieldValues ||
-        nvml.DeviceGetFieldValues(gpu->handle, 2, fields) != SUCCESS || !is_count(&fields[0]) ||
-        !is_count(&fields[1]))
+    if (!nvml.DeviceGetFieldValues || nvml.DeviceGetFieldValues(gpu->handle, 2, fields) != SUCCESS ||
+        !is_count(&fields[0]) || !is_count(&fields[1]))
         return;
     double seconds = gpu->read_ns ? (double)(now - gpu->read_ns) / 1e9 : 0;
     gpu->pcie_in = rate(&fields[0], &gpu->in_before, seconds);
@@ -195,8 +194,7 @@ void nvml_read(struct nvml_gpu *gpu)
     struct memory memory;
     unsigned number;
     gpu->load = gpu->memory_used = gpu->memory_total = gpu->watts = gpu->celsius = NAN;
-    if (nvml.DeviceGetUtilizationRates &&
-        nvml.DeviceGetUtilizationRates(gpu->handle, &load) == SUCCESS)
+    if (nvml.DeviceGetUtilizationRates && nvml.DeviceGetUtilizationRates(gpu->handle, &load) == SUCCESS)
         gpu->load = load.gpu;
     if (nvml.DeviceGetMemoryInfo && nvml.DeviceGetMemoryInfo(gpu->handle, &memory) == SUCCESS) {
         gpu->memory_used = (double)memory.used;
@@ -204,8 +202,7 @@ void nvml_read(struct nvml_gpu *gpu)
     }
     if (nvml.DeviceGetPowerUsage && nvml.DeviceGetPowerUsage(gpu->handle, &number) == SUCCESS)
         gpu->watts = number / 1e3;
-    if (nvml.DeviceGetTemperature &&
-        nvml.DeviceGetTemperature(gpu->handle, TEMPERATURE_GPU, &number) == SUCCESS)
+    if (nvml.DeviceGetTemperature && nvml.DeviceGetTemperature(gpu->handle, TEMPERATURE_GPU, &number) == SUCCESS)
         gpu->celsius = number;
     read_pcie(gpu);
 }

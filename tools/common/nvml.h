@@ -10,7 +10,7 @@
 
 /* Unknown numbers are NAN. */
 struct nvml_gpu {
-    void *handle; /* NULL: not found */
+    void *handle;   /* NULL: not found */
     unsigned index; /* as in nvidia-smi */
     char name[96], uuid[96];
     double load; /* percent of the last second or less in which the GPU was busy */

@@ -25,7 +25,7 @@ static int alloc_memory(struct readback *readback, const char *device, uint64_t 
 }
 
 static int copy_frame(struct readback *readback, sluice_reader *reader, const struct sluice_frame *frame,
-                const char *device)
+                      const char *device)
 {
     struct sluice_array arrays[SLUICE_MAX_ARRAYS];
     uint64_t size = 1;

@@ -63,8 +63,7 @@ int say_result(const char *command, int result, const char *channel)
 
 const char *colour(enum colour which)
 {
-    static const char *const escapes[] = { "\033[0m",  "\033[1m",  "\033[2m",
-                                           "\033[31m", "\033[32m", "\033[33m" };
+    static const char *const escapes[] = { "\033[0m", "\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[33m" };
     const char *none = getenv("NO_COLOR");
     const char *term = getenv("TERM");
     if (!isatty(STDOUT_FILENO) || (none && none[0]) || (term && strcmp(term, "dumb") == 0))
@@ -178,8 +177,8 @@ static void print_cell(const struct table *table, size_t index, size_t width, bo
         text++;
     int pad = (int)(width - text_width(text));
     enum colour which = table->colours[index];
-    printf("%*s%s%s%s%*s%s", right ? pad : 0, "", which ? colour(which) : "", text,
-           which ? colour(COLOUR_PLAIN) : "", right || last ? 0 : pad, "", last ? "\n" : "  ");
+    printf("%*s%s%s%s%*s%s", right ? pad : 0, "", which ? colour(which) : "", text, which ? colour(COLOUR_PLAIN) : "",
+           right || last ? 0 : pad, "", last ? "\n" : "  ");
 }
 
 void table_print(struct table *table)

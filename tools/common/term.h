@@ -42,8 +42,7 @@ struct table {
     size_t columns, count, capacity;
 };
 void table_begin(struct table *table, const char *const *headers, size_t columns);
-void table_cell(struct table *table, enum colour colour, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void table_cell(struct table *table, enum colour colour, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void table_print(struct table *table); /* and frees it */
 
 /* From now on SIGINT, SIGTERM and SIGHUP make stop_asked() true, and blocking calls return with EINTR. */

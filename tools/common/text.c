@@ -20,8 +20,8 @@ size_t text_character(const char *text)
     for (size_t i = 1; i < n; i++)
         if ((s[i] & 0xC0) != 0x80)
             return 0;
-    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
-        (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F))
+    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) ||
+        (s[0] == 0xF4 && s[1] > 0x8F))
         return 0;
     return n;
 }
@@ -39,8 +39,7 @@ void text_clean(char *text)
     while (*text) {
         unsigned char first = (unsigned char)text[0];
         size_t length = text_character(text);
-        bool control = first < 0x20 || first == 0x7F ||
-                       (first == 0xC2 && (unsigned char)text[1] < 0xA0);
+        bool control = first < 0x20 || first == 0x7F || (first == 0xC2 && (unsigned char)text[1] < 0xA0);
         if (length == 0 || control)
             *text = '?';
         text += length && !control ? length : 1;
@@ -62,8 +61,7 @@ static size_t distance(const char *a, const char *b)
                 best = d[i][j - 1] + 1;
             if (i && j && d[i - 1][j - 1] + (a[i - 1] != b[j - 1]) < best)
                 best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                d[i - 2][j - 2] + 1 < best)
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < best)
                 best = d[i - 2][j - 2] + 1;
             d[i][j] = best;
         }

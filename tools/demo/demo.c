@@ -21,7 +21,7 @@
 #include "../common/term.h"
 
 #define START_TIMEOUT (20 * SLUICE_S) /* for the first frame, and for frames to come back */
-#define KILLS      2
+#define KILLS         2
 
 enum { CLIP, OUT, SECONDS, FPS, SIZE, DEVICE, FILTER_PATH };
 
@@ -69,16 +69,15 @@ static bool on_gpu(const struct demo *demo)
 /* The first GPU if it supports channels, else host memory; prints why. */
 static const char *choose_device(void)
 {
-    const uint32_t all = SLUICE_CAN_MAP | SLUICE_CAN_EXPORT | SLUICE_CAN_QUEUE_WORDS |
-                         SLUICE_CAN_REGISTER | SLUICE_CAN_REGISTER_READ_ONLY;
+    const uint32_t all = SLUICE_CAN_MAP | SLUICE_CAN_EXPORT | SLUICE_CAN_QUEUE_WORDS | SLUICE_CAN_REGISTER |
+                         SLUICE_CAN_REGISTER_READ_ONLY;
     struct sluice_device_report gpu = { .size = sizeof gpu };
     if (sluice_device_probe(0, &gpu) != SLUICE_OK) {
         printf("demo: using host memory: %s\n", sluice_last_error());
         return "host";
     }
     if ((gpu.can & all) != all || gpu.is & (SLUICE_IS_EXCLUSIVE | SLUICE_IS_CLOSED)) {
-        printf("demo: using host memory: the %s lacks features that channels need (see sluice doctor)\n",
-               gpu.model);
+        printf("demo: using host memory: the %s lacks features that channels need (see sluice doctor)\n", gpu.model);
         return "host";
     }
     printf("demo: using the %s\n", gpu.model);
@@ -91,15 +90,14 @@ static bool find_filter(struct demo *demo)
     static const char *const places[] = { "/../examples/example-", "/" LIBEXEC "/example-" };
     char *slash = strrchr(demo->program, '/');
     for (size_t i = 0; slash && !demo->filter[0] && i < 2; i++) {
-        snprintf(demo->filter, sizeof demo->filter, "%.*s%s%s", (int)(slash - demo->program),
-                 demo->program, places[i], on_gpu(demo) ? "gpu-filter" : "filter");
+        snprintf(demo->filter, sizeof demo->filter, "%.*s%s%s", (int)(slash - demo->program), demo->program, places[i],
+                 on_gpu(demo) ? "gpu-filter" : "filter");
         if (access(demo->filter, X_OK) != 0)
             demo->filter[0] = 0;
     }
     if (demo->filter[0] && access(demo->filter, X_OK) == 0)
         return true;
-    say_error("demo",
-              "the filter program was not found: run 'make demo' in the source tree, or use --filter.");
+    say_error("demo", "the filter program was not found: run 'make demo' in the source tree, or use --filter.");
     return false;
 }
 
@@ -117,21 +115,19 @@ static bool prepare(struct demo *demo)
         return false;
     }
     bool video = child_find("ffmpeg", NULL, 0);
-    snprintf(demo->recording, sizeof demo->recording, "%.4000s/demo.%s", demo->out,
-             video ? "mp4" : "slr");
+    snprintf(demo->recording, sizeof demo->recording, "%.4000s/demo.%s", demo->out, video ? "mp4" : "slr");
     snprintf(demo->sheet_path, sizeof demo->sheet_path, "%.4000s/contact-sheet.png", demo->out);
     snprintf(demo->histogram_path, sizeof demo->histogram_path, "%.4000s/latency.svg", demo->out);
     demo->team[PLAYER].title = "player";
-    child_add(&demo->team[PLAYER].args, demo->program, "play", demo->clip, DEMO_IN, "--loop",
-              "--fps", demo->rate, "--size", demo->size, "--device", demo->device, "--hash", "--quiet",
-              NULL);
+    child_add(&demo->team[PLAYER].args, demo->program, "play", demo->clip, DEMO_IN, "--loop", "--fps", demo->rate,
+              "--size", demo->size, "--device", demo->device, "--hash", "--quiet", NULL);
     demo->team[FILTER].title = "filter";
     child_add(&demo->team[FILTER].args, demo->filter, DEMO_IN, DEMO_OUT, NULL);
     if (on_gpu(demo))
         child_add(&demo->team[FILTER].args, demo->device, NULL);
     demo->team[RECORDER].title = "recorder";
-    child_add(&demo->team[RECORDER].args, demo->program, "record", DEMO_OUT, demo->recording,
-              "--follow", "--timeout", "20", "--quiet", NULL);
+    child_add(&demo->team[RECORDER].args, demo->program, "record", DEMO_OUT, demo->recording, "--follow", "--timeout",
+              "20", "--quiet", NULL);
     if (video)
         child_add(&demo->team[RECORDER].args, "--fps", demo->rate, NULL);
     else /* uncompressed frames take much space */
@@ -139,8 +135,8 @@ static bool prepare(struct demo *demo)
     return true;
 }
 
-/* Kills a program or adds a tile to the contact sheet when it is time. Tiles are spread evenly over the demo, except for
- * those of the last frame before a kill and the first one after it. */
+/* Kills a program or adds a tile to the contact sheet when it is time. Tiles are spread evenly over the demo, except
+ * for those of the last frame before a kill and the first one after it. */
 static void kill_or_snapshot(struct demo *demo, const struct sluice_array *image)
 {
     static const int victims[KILLS] = { PLAYER, FILTER };
@@ -160,8 +156,7 @@ static void kill_or_snapshot(struct demo *demo, const struct sluice_array *image
 }
 
 /* Hashes the pixels; false if they cannot be read. */
-static bool hash_pixels(struct demo *demo, const struct sluice_frame *frame,
-                        struct sluice_array *image, uint64_t *hash)
+static bool hash_pixels(struct demo *demo, const struct sluice_frame *frame, struct sluice_array *image, uint64_t *hash)
 {
     if (sluice_frame_array(frame, NULL, image) != SLUICE_OK ||
         readback_fetch(&demo->readback, demo->reader, frame) != SLUICE_OK)
@@ -229,7 +224,8 @@ static bool demo_fail(struct demo *demo, const char *message)
 /* After its time, but not before both programs were killed and are back, which may be later on a busy machine. */
 static bool is_done(const struct demo *demo)
 {
-    return demo->first_ns && now_ns() - demo->first_ns >= demo->length_ns && demo->kills_done == KILLS && !demo->waiting;
+    return demo->first_ns && now_ns() - demo->first_ns >= demo->length_ns && demo->kills_done == KILLS &&
+           !demo->waiting;
 }
 
 /* Checks frames and restarts programs until the demo is done. */
@@ -263,8 +259,7 @@ static void run_loop(struct demo *demo)
             updated_ns = now_ns();
             progress("demo: %" PRIu64 " frames, %" PRIu64 " torn, %.0f of %.0f s", demo->seen,
                      demo->in.torn + demo->result.torn,
-                     demo->first_ns ? (double)(now_ns() - demo->first_ns) / 1e9 : 0.0,
-                     (double)demo->length_ns / 1e9);
+                     demo->first_ns ? (double)(now_ns() - demo->first_ns) / 1e9 : 0.0, (double)demo->length_ns / 1e9);
         }
     }
     tally_update(&demo->in);
@@ -284,16 +279,15 @@ static int print_report(struct demo *demo)
     if (demo->seen && !histogram_write(demo->histogram_path, &demo->in, &demo->result))
         demo->failed = true;
     printf("recording      %s\n", demo->recording);
-    printf("contact sheet  %s (red: the last frame before a kill, green: the first after)\n",
-           demo->sheet_path);
+    printf("contact sheet  %s (red: the last frame before a kill, green: the first after)\n", demo->sheet_path);
     printf("latency        %s\n", demo->histogram_path);
     const char *why = demo->failed ? "see above" : stop_asked() ? "it was interrupted" : NULL;
     if (torn == 0 && !why) {
         printf("demo: ok, %" PRIu64 " frames, 0 torn\n", demo->seen);
         return EXIT_DONE;
     }
-    printf("demo: FAILED, %" PRIu64 " frames, %" PRIu64 " torn%s%s\n", demo->seen, torn,
-           why ? ": " : "", why ? why : "");
+    printf("demo: FAILED, %" PRIu64 " frames, %" PRIu64 " torn%s%s\n", demo->seen, torn, why ? ": " : "",
+           why ? why : "");
     return EXIT_FAILED;
 }
 
@@ -306,12 +300,8 @@ static bool parse_option(struct demo *demo, const struct args *args, int option)
     case OUT: demo->out = args->value; return true;
     case SECONDS: return args_duration(args, &demo->length_ns);
     case DEVICE: demo->device = args->value; return true;
-    case FPS:
-        snprintf(demo->rate, sizeof demo->rate, "%s", args->value);
-        return args_number(args, 1, 1000, &rate);
-    case SIZE:
-        snprintf(demo->size, sizeof demo->size, "%s", args->value);
-        return args_size(args, &width, &height);
+    case FPS: snprintf(demo->rate, sizeof demo->rate, "%s", args->value); return args_number(args, 1, 1000, &rate);
+    case SIZE: snprintf(demo->size, sizeof demo->size, "%s", args->value); return args_size(args, &width, &height);
     default: snprintf(demo->filter, sizeof demo->filter, "%s", args->value); return true;
     }
 }
@@ -321,8 +311,7 @@ static int run_demo(struct demo *demo)
     int code = EXIT_FAILED;
     printf("demo: %s at %s fps through %s and %s, device %s, in %s\n"
            "demo: to watch it from a second terminal: watch %s ls\n",
-           demo->clip, demo->rate, DEMO_IN, DEMO_OUT, demo->device, sluice_registry_folder(),
-           demo->program);
+           demo->clip, demo->rate, DEMO_IN, DEMO_OUT, demo->device, sluice_registry_folder(), demo->program);
     fflush(stdout);
     bool started = open_result(demo);
     for (int i = 0; started && i < TEAM; i++)
@@ -379,12 +368,11 @@ const struct command demo_command = {
     .name = "demo",
     .arguments = "",
     .summary = "demonstrate Sluice: three programs, two of which are killed",
-    .details =
-        "One program plays a clip into the channel demo-in, one detects edges and writes them to\n"
-        "demo-out, and one records demo-out, while the demo checks that every frame is whole. The\n"
-        "player and then the filter are killed and restarted; you may kill any of them, too. On\n"
-        "a GPU frames are in its memory, and a CUDA kernel of the filter detects the edges. The\n"
-        "demo ends with a table, a contact sheet and a histogram of latencies.\n",
+    .details = "One program plays a clip into the channel demo-in, one detects edges and writes them to\n"
+               "demo-out, and one records demo-out, while the demo checks that every frame is whole. The\n"
+               "player and then the filter are killed and restarted; you may kill any of them, too. On\n"
+               "a GPU frames are in its memory, and a CUDA kernel of the filter detects the edges. The\n"
+               "demo ends with a table, a contact sheet and a histogram of latencies.\n",
     .examples = "  sluice demo\n"
                 "  sluice demo --device host\n"
                 "  sluice demo --clip clip.mp4 --seconds 60\n",

@@ -32,7 +32,7 @@ struct tally {
     const char *name;
     uint64_t session, committed, dropped;  /* of the current session */
     uint64_t past_committed, past_dropped; /* of earlier sessions */
-    int64_t *latency; /* commit to acquire */
+    int64_t *latency;                      /* commit to acquire */
     uint32_t count, capacity;
     uint64_t torn;
 };
@@ -76,8 +76,8 @@ uint64_t tally_committed(const struct tally *tally);
 uint64_t tally_dropped(const struct tally *tally);
 
 /* ---- the report; false after a message ---- */
-void sheet_add(struct sheet *sheet, const struct sluice_array *image, enum tile_mark mark,
-               int64_t at_ns, uint64_t index);
+void sheet_add(struct sheet *sheet, const struct sluice_array *image, enum tile_mark mark, int64_t at_ns,
+               uint64_t index);
 bool sheet_write(const struct sheet *sheet, const char *path);
 bool histogram_write(const char *path, struct tally *in, struct tally *out);
 void report_table(struct tally *in, struct tally *out, double seconds);

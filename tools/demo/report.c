@@ -23,8 +23,8 @@
 
 static const uint8_t mark_colours[3][3] = { { 90, 90, 90 }, { 220, 60, 60 }, { 70, 200, 90 } };
 
-void sheet_add(struct sheet *sheet, const struct sluice_array *image, enum tile_mark mark,
-               int64_t at_ns, uint64_t index)
+void sheet_add(struct sheet *sheet, const struct sluice_array *image, enum tile_mark mark, int64_t at_ns,
+               uint64_t index)
 {
     struct pixels pixels;
     if (sheet->count == TILES || !pixels_open(&pixels, image))
@@ -69,8 +69,7 @@ static void sheet_point(const struct sheet *sheet, uint32_t x, uint32_t y, uint8
     y -= MARGIN;
     if (y < sheet->height) {
         bool edge = tile->mark && (x < 3 || y < 3 || x >= TILE_WIDTH - 3 || y >= sheet->height - 3);
-        memcpy(rgb, edge ? mark_colours[tile->mark] : tile->rgb + ((size_t)y * TILE_WIDTH + x) * 3,
-               3);
+        memcpy(rgb, edge ? mark_colours[tile->mark] : tile->rgb + ((size_t)y * TILE_WIDTH + x) * 3, 3);
         return;
     }
     char text[40];
@@ -122,8 +121,7 @@ static int64_t percentile(struct tally *tally, unsigned percent)
 
 void report_table(struct tally *in, struct tally *out, double seconds)
 {
-    static const char *const headers[] = { "CHANNEL", ">FRAMES", ">FPS", ">DROPPED",
-                                           ">TORN",   ">P50",    ">P95", ">P99" };
+    static const char *const headers[] = { "CHANNEL", ">FRAMES", ">FPS", ">DROPPED", ">TORN", ">P50", ">P95", ">P99" };
     struct tally *const both[2] = { in, out };
     struct table table;
     char text[TERM_TEXT];
@@ -174,16 +172,14 @@ static void plot(FILE *out, struct tally *tally, const char *title, const char *
             fprintf(out,
                     "<rect x='%d' y='%.1f' width='%d' height='%.1f' fill='%s'>"
                     "<title>%u frames</title></rect>\n",
-                    PLOT_LEFT + i * PLOT_WIDTH / BARS, base - height, PLOT_WIDTH / BARS - 1, height,
-                    fill, bars[i]);
+                    PLOT_LEFT + i * PLOT_WIDTH / BARS, base - height, PLOT_WIDTH / BARS - 1, height, fill, bars[i]);
     }
-    fprintf(out, "<line x1='%d' y1='%d' x2='%d' y2='%d' stroke='#444'/>\n", PLOT_LEFT, base,
-            PLOT_LEFT + PLOT_WIDTH, base);
+    fprintf(out, "<line x1='%d' y1='%d' x2='%d' y2='%d' stroke='#444'/>\n", PLOT_LEFT, base, PLOT_LEFT + PLOT_WIDTH,
+            base);
     for (int i = 0; i < 6; i++)
-        fprintf(out, "<text x='%d' y='%d' text-anchor='middle' fill='#444'>%s</text>\n",
-                PLOT_LEFT + i * PLOT_WIDTH / 5, base + 16, ticks[i]);
-    fprintf(out, "<text x='%d' y='%d' text-anchor='end' fill='#444'>%u</text>\n", PLOT_LEFT - 6,
-            top + 10, most);
+        fprintf(out, "<text x='%d' y='%d' text-anchor='middle' fill='#444'>%s</text>\n", PLOT_LEFT + i * PLOT_WIDTH / 5,
+                base + 16, ticks[i]);
+    fprintf(out, "<text x='%d' y='%d' text-anchor='end' fill='#444'>%u</text>\n", PLOT_LEFT - 6, top + 10, most);
     for (int i = 0; tally->count && i < 3; i++) {
         int64_t value = percentile(tally, percents[i]);
         double x = PLOT_LEFT + bar_position(value) * PLOT_WIDTH / BARS;
@@ -192,8 +188,8 @@ static void plot(FILE *out, struct tally *tally, const char *title, const char *
                 "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' stroke='#c33' "
                 "stroke-dasharray='4 3'/>\n",
                 x, top - 8, x, base);
-        fprintf(out, "<text x='%d' y='%d' text-anchor='end' fill='#c33'>p%u %s</text>\n",
-                PLOT_LEFT + PLOT_WIDTH, top + 10 + 16 * i, percents[i], text_duration(text, value));
+        fprintf(out, "<text x='%d' y='%d' text-anchor='end' fill='#c33'>p%u %s</text>\n", PLOT_LEFT + PLOT_WIDTH,
+                top + 10 + 16 * i, percents[i], text_duration(text, value));
     }
 }
 
@@ -207,8 +203,7 @@ bool histogram_write(const char *path, struct tally *in, struct tally *out)
                 "fill='white'/>\n",
                 PLOT_LEFT + PLOT_WIDTH + 40);
         plot(file, in, "commit to acquire, " DEMO_IN " (player to filter), frames", "#4a7db8", 60);
-        plot(file, out, "commit to acquire, " DEMO_OUT " (filter to this program), frames",
-             "#5a9e6f", 290);
+        plot(file, out, "commit to acquire, " DEMO_OUT " (filter to this program), frames", "#5a9e6f", 290);
         fprintf(file, "</svg>\n");
     }
     bool done = file && !ferror(file);

@@ -22,8 +22,7 @@ bool member_start(struct member *member)
     member->started_ns = now_ns();
     member->starts++;
     if (error)
-        say_error("demo", "cannot start the %s (%s): %s.", member->title,
-                  member->args.list[0], strerror(error));
+        say_error("demo", "cannot start the %s (%s): %s.", member->title, member->args.list[0], strerror(error));
     return error == 0;
 }
 
@@ -49,8 +48,8 @@ static bool watch_member(struct member *member, uint64_t frame)
     if (WIFSIGNALED(status)) {
         printf("demo: killed %s (pid %d) at frame %" PRIu64 "\n", member->title, (int)pid, frame);
     } else {
-        printf("demo: the %s (pid %d) ended at frame %" PRIu64 ": %s\n", member->title, (int)pid,
-               frame, reason[0] ? reason : "no message");
+        printf("demo: the %s (pid %d) ended at frame %" PRIu64 ": %s\n", member->title, (int)pid, frame,
+               reason[0] ? reason : "no message");
         if (WEXITSTATUS(status) != 0 && ++member->failures >= MAX_FAILURES) {
             say_error("demo", "the %s failed %u times.", member->title, member->failures);
             return false;

@@ -33,8 +33,7 @@ static bool trial_fail(struct trial *trial, const char *step, int result)
 {
     const char *sentence = sluice_last_error();
     trial->failed_step = step;
-    snprintf(trial->error, sizeof trial->error, "%s",
-             sentence[0] ? sentence : sluice_result_text(result));
+    snprintf(trial->error, sizeof trial->error, "%s", sentence[0] ? sentence : sluice_result_text(result));
     return false;
 }
 
@@ -45,8 +44,7 @@ static bool open_both(struct trial *trial)
     struct sluice_writer_params to = SLUICE_WRITER_PARAMS_INIT;
     struct sluice_reader_params from = SLUICE_READER_PARAMS_INIT;
     const int64_t shape[1] = { NUMBERS };
-    int result = sluice_format_add_tensor(&format, "numbers",
-                                          (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1, shape);
+    int result = sluice_format_add_tensor(&format, "numbers", (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1, shape);
     to.name = name;
     to.format = &format;
     if (result == SLUICE_OK)
@@ -125,18 +123,17 @@ static void report_trial(struct report *report, const struct trial *trial)
 {
     char half[TERM_TEXT], most[TERM_TEXT];
     if (trial->failed_step)
-        report_add(report, "self-test", FINDING_BAD, "see the lines above", "%s failed: %s",
-             trial->failed_step, trial->error);
+        report_add(report, "self-test", FINDING_BAD, "see the lines above", "%s failed: %s", trial->failed_step,
+                   trial->error);
     else if (trial->torn)
-        report_add(report, "self-test", FINDING_BAD, "please report this", "%u of %u frames were torn",
-             trial->torn, trial->acquired);
+        report_add(report, "self-test", FINDING_BAD, "please report this", "%u of %u frames were torn", trial->torn,
+                   trial->acquired);
     else if (trial->acquired == 0)
         report_add(report, "self-test", FINDING_BAD, "please report this", "no frame arrived");
     else
-        report_add(report, "self-test", FINDING_OK, "",
-             "%u frames, none torn; commit to acquire in %s (p50), %s (p99)", trial->acquired,
-             text_duration(half, trial->latency[trial->acquired / 2]),
-             text_duration(most, trial->latency[trial->acquired * 99 / 100]));
+        report_add(report, "self-test", FINDING_OK, "", "%u frames, none torn; commit to acquire in %s (p50), %s (p99)",
+                   trial->acquired, text_duration(half, trial->latency[trial->acquired / 2]),
+                   text_duration(most, trial->latency[trial->acquired * 99 / 100]));
 }
 
 void check_channel(struct report *report)
@@ -145,7 +142,7 @@ void check_channel(struct report *report)
     struct scratch scratch;
     if (!trial || !scratch_enter(&scratch)) {
         report_add(report, "self-test", FINDING_BAD, "set TMPDIR to a writable folder",
-             "no temporary folder can be created");
+                   "no temporary folder can be created");
     } else {
         run_trial(trial);
         sluice_reader_close(&trial->reader);

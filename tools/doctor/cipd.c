@@ -60,7 +60,7 @@ static void text_use(char *text, size_t size, const struct sluice_cipd_variable 
 {
     const char *commands = cipd_commands_using(variable->name);
     snprintf(text, size, "%s%s%s", use_of(variable),
-             *commands                                ? "; sluice "
+             *commands                              ? "; sluice "
              : variable->used == SLUICE_CIPD_USED   ? "; no command"
              : variable->used == SLUICE_CIPD_OTHERS ? ", no effect here"
                                                     : "",
@@ -78,12 +78,13 @@ static void check_variable(struct report *report, const struct sluice_cipd_varia
         snprintf(fix, sizeof fix, "unset %s, unless a program that uses cuda-link needs it", variable->name);
     else if (!valid)
         snprintf(fix, sizeof fix, "set %s to a whole number from %s, or unset it", variable->name, variable->range);
-    report_add(report, "cuda-link", used && valid ? FINDING_OK : FINDING_NOTE, fix, "%s is \"%s\"%s %s; %s", variable->name,
-         variable->value, reading, variable->what, use);
+    report_add(report, "cuda-link", used && valid ? FINDING_OK : FINDING_NOTE, fix, "%s is \"%s\"%s %s; %s",
+               variable->name, variable->value, reading, variable->what, use);
 }
 
 /* A variable that cuda-link does not have, such as a misspelled one; `entry` is "NAME=VALUE". */
-static void check_unknown(struct report *report, const char *entry, const struct sluice_cipd_variable *all, size_t count)
+static void check_unknown(struct report *report, const char *entry, const struct sluice_cipd_variable *all,
+                          size_t count)
 {
     const char *names[128], *near;
     char name[64], instead[96] = "", hint[96] = "", fix[256];
@@ -101,7 +102,8 @@ static void check_unknown(struct report *report, const char *entry, const struct
         snprintf(instead, sizeof instead, "set " PREFIX "%s, and ", near);
     }
     snprintf(fix, sizeof fix, "%sunset %s", instead, name);
-    report_add(report, "cuda-link", FINDING_NOTE, fix, "%s is set, but is not a variable of cuda-link: no effect%s", name, hint);
+    report_add(report, "cuda-link", FINDING_NOTE, fix, "%s is set, but is not a variable of cuda-link: no effect%s",
+               name, hint);
 }
 
 static void check_variables(struct report *report)
@@ -152,10 +154,10 @@ static void check_segments(struct report *report)
     int result = sluice_cipd_list(count_one, &count);
     if (result)
         report_add(report, "cuda-link", FINDING_NOTE, "mount a tmpfs at /dev/shm, shared between containers",
-             "cipd: channels do not work: segments cannot be listed: %.400s", sluice_last_error());
+                   "cipd: channels do not work: segments cannot be listed: %.400s", sluice_last_error());
     else
-        report_add(report, "cuda-link", FINDING_OK, "", "%u channel%s of its protocol on this machine (cipd:NAME)", count,
-             count == 1 ? "" : "s");
+        report_add(report, "cuda-link", FINDING_OK, "", "%u channel%s of its protocol on this machine (cipd:NAME)",
+                   count, count == 1 ? "" : "s");
 }
 
 void check_leftovers(struct report *report)
@@ -163,7 +165,8 @@ void check_leftovers(struct report *report)
     uint32_t count = 0;
     if (sluice_cipd_left(&count) == SLUICE_OK && count)
         report_add(report, "cuda-link", FINDING_NOTE, "the next writer of any cipd: channel removes them",
-             "killed writers left %u file%s of 4 KiB in /dev/shm (.NAME.PID.RANDOM)", count, count == 1 ? "" : "s");
+                   "killed writers left %u file%s of 4 KiB in /dev/shm (.NAME.PID.RANDOM)", count,
+                   count == 1 ? "" : "s");
 }
 
 /* ---- the barrier ---- */
@@ -177,30 +180,31 @@ void check_barrier(struct report *report, const char *name)
         return;
     if (result) {
         report_add(report, "barrier", FINDING_NOTE, "", "cuda-link's activation barrier cannot be read: %.400s",
-             sluice_last_error());
+                   sluice_last_error());
         return;
     }
     text_duration(age, info.age_ns < 0 ? -info.age_ns : info.age_ns);
     snprintf(fix, sizeof fix, "if no sender is starting: rm /dev/shm/%.200s", info.name);
     if (!info.known)
         report_add(report, "barrier", FINDING_NOTE, fix,
-             "/dev/shm/%.200s exists, but is not an activation barrier of cuda-link: Sluice ignores it, programs that use "
-             "cuda-link do not",
-             info.name);
+                   "/dev/shm/%.200s exists, but is not an activation barrier of cuda-link: Sluice ignores it, programs "
+                   "that use "
+                   "cuda-link do not",
+                   info.name);
     else if (!info.count)
         report_add(report, "barrier", FINDING_OK, "",
-             "cuda-link's activation barrier is down; it held back %u frame%s so far", info.skips,
-             info.skips == 1 ? "" : "s");
+                   "cuda-link's activation barrier is down; it held back %u frame%s so far", info.skips,
+                   info.skips == 1 ? "" : "s");
     else if (info.stale)
         report_add(report, "barrier", FINDING_NOTE, fix,
-             "cuda-link's activation barrier was left up by %u sender%s, last touched %s %s by process %u: it is "
-             "stale, and ignored until another sender starts",
-             info.count, info.count == 1 ? "" : "s", age, info.age_ns < 0 ? "in the future" : "ago", info.pid);
+                   "cuda-link's activation barrier was left up by %u sender%s, last touched %s %s by process %u: it is "
+                   "stale, and ignored until another sender starts",
+                   info.count, info.count == 1 ? "" : "s", age, info.age_ns < 0 ? "in the future" : "ago", info.pid);
     else
         report_add(report, "barrier", FINDING_NOTE, fix,
-             "cuda-link's activation barrier is up: %u sender%s starting, last touched %s ago by process %u; all "
-             "exporters skip their frames until it is down",
-             info.count, info.count == 1 ? " is" : "s are", age, info.pid);
+                   "cuda-link's activation barrier is up: %u sender%s starting, last touched %s ago by process %u; all "
+                   "exporters skip their frames until it is down",
+                   info.count, info.count == 1 ? " is" : "s are", age, info.pid);
 }
 
 void check_cipd(struct report *report)

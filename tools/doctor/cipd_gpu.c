@@ -89,8 +89,9 @@ static void check_cipd_gpu(struct report *report, const struct gpu *gpu, bool qu
     sluice_writer *writer = NULL;
     char channel[64], path[300], error[512] = "", text[TERM_TEXT];
     if (!(gpu->report.can & SLUICE_CAN_SHARE_EVENTS)) {
-        report_add(report, "cuda-link", FINDING_NOTE, "",
-             "memory and events cannot be shared by IPC handles (legacy CUDA IPC): no cipd: channels on this GPU");
+        report_add(
+            report, "cuda-link", FINDING_NOTE, "",
+            "memory and events cannot be shared by IPC handles (legacy CUDA IPC): no cipd: channels on this GPU");
         return;
     }
     if (quick || !gpu->tried || !scratch_enter(&scratch))
@@ -106,17 +107,19 @@ static void check_cipd_gpu(struct report *report, const struct gpu *gpu, bool qu
     sluice_writer_close(&writer);
     scratch_leave(&scratch);
     if (intact)
-        report_add(report, "cuda-link", FINDING_OK, "",
-             "cipd: channels work: a second process opened a frame by its IPC handle (legacy CUDA IPC), with all pixels "
-             "intact, within %s of its start",
-             text_duration(text, time));
+        report_add(
+            report, "cuda-link", FINDING_OK, "",
+            "cipd: channels work: a second process opened a frame by its IPC handle (legacy CUDA IPC), with all pixels "
+            "intact, within %s of its start",
+            text_duration(text, time));
     else
-        report_add(report, "cuda-link", FINDING_NOTE,
-             report->system.pid_namespace ? "run writer and readers in one PID namespace, with one /dev/shm"
-                                          : "use channels of Sluice's own protocol",
-             "cipd: channels do not work: a second process could not open a frame by its IPC handle (legacy CUDA IPC): "
-             "%.400s",
-             error);
+        report_add(
+            report, "cuda-link", FINDING_NOTE,
+            report->system.pid_namespace ? "run writer and readers in one PID namespace, with one /dev/shm"
+                                         : "use channels of Sluice's own protocol",
+            "cipd: channels do not work: a second process could not open a frame by its IPC handle (legacy CUDA IPC): "
+            "%.400s",
+            error);
 }
 
 void check_cipd_gpus(struct report *report, bool quick)

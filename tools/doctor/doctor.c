@@ -29,8 +29,7 @@ static void check_program(struct report *report, const char *name, const char *u
 
 static void check_programs(struct report *report)
 {
-    check_program(report, "ffmpeg",
-                    "'play' can only play recordings and its test picture, 'record' only writes .slr");
+    check_program(report, "ffmpeg", "'play' can only play recordings and its test picture, 'record' only writes .slr");
     check_program(report, "ffprobe", "'play' cannot read videos");
     check_program(report, "ffplay", "'view' only works in the terminal (--ascii)");
 }
@@ -72,11 +71,10 @@ const struct command doctor_command = {
     .name = "doctor",
     .arguments = "",
     .summary = "check what this machine supports, and how to fix what it does not",
-    .details =
-        "Lines start with ok, note (worth knowing), or BAD (channels do not work: all of them, or\n"
-        "those on the GPU that the line names). The doctor opens a channel in a temporary folder,\n"
-        "sends frames through it, and tests on each GPU the features that channels need.\n"
-        "The exit code is 0 if channels in host memory work, else 1.\n",
+    .details = "Lines start with ok, note (worth knowing), or BAD (channels do not work: all of them, or\n"
+               "those on the GPU that the line names). The doctor opens a channel in a temporary folder,\n"
+               "sends frames through it, and tests on each GPU the features that channels need.\n"
+               "The exit code is 0 if channels in host memory work, else 1.\n",
     .examples = "  sluice doctor\n"
                 "  sluice doctor --quick                   when a GPU's memory is full\n"
                 "  sluice doctor --json > report.json      to attach to a bug report\n",

@@ -62,8 +62,8 @@ struct report {
 };
 
 /* Adds a finding; `fix` is "" if there is nothing to fix. */
-void report_add(struct report *report, const char *topic, enum finding_state state, const char *fix,
-          const char *format, ...) __attribute__((format(printf, 5, 6)));
+void report_add(struct report *report, const char *topic, enum finding_state state, const char *fix, const char *format,
+                ...) __attribute__((format(printf, 5, 6)));
 
 /* False if a finding prevents channels in host memory; what a GPU lacks does not. */
 bool report_host_works(const struct report *report);

@@ -8,8 +8,8 @@
 
 #include "doctor.h"
 
-void report_add(struct report *report, const char *topic, enum finding_state state, const char *fix,
-          const char *format, ...)
+void report_add(struct report *report, const char *topic, enum finding_state state, const char *fix, const char *format,
+                ...)
 {
     if (report->count == report->capacity) {
         unsigned capacity = report->capacity ? 2 * report->capacity : 64;

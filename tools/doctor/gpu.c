@@ -17,8 +17,7 @@ static const struct feature {
     const char *supported, *missing;
     enum finding_state state_if_missing;
 } features[] = {
-    { SLUICE_CAN_MAP, "mapping", "map",
-      "readers map slots read-only (cuMemMap), so they cannot change frames",
+    { SLUICE_CAN_MAP, "mapping", "map", "readers map slots read-only (cuMemMap), so they cannot change frames",
       "memory of other processes cannot be mapped (cuMemMap): readers open it by IPC handles, so they "
       "could change frames, and frames are gone when their writer ends",
       FINDING_NOTE },
@@ -33,16 +32,14 @@ static const struct feature {
       "streams cannot write 64-bit words or wait for them: each commit and release calls a host "
       "function instead, which is slower, and frames cannot be acquired ahead (.ahead)",
       FINDING_NOTE },
-    { SLUICE_CAN_REGISTER, "host memory", "register",
-      "can be registered: the GPU itself signals readers",
+    { SLUICE_CAN_REGISTER, "host memory", "register", "can be registered: the GPU itself signals readers",
       "cannot be registered, so the GPU cannot signal readers itself: each commit and release calls "
       "a host function, which is slower, and frames cannot be acquired ahead (.ahead). "
       "Confidential computing has this effect",
       FINDING_NOTE },
     { SLUICE_CAN_REGISTER_READ_ONLY, "read-only", "register_read_only",
       "memory can be registered too; not needed, streams wait on words in their reader's own memory",
-      "memory cannot be registered; not needed, streams wait on words in their reader's own memory",
-      FINDING_OK },
+      "memory cannot be registered; not needed, streams wait on words in their reader's own memory", FINDING_OK },
     { SLUICE_CAN_SHARE_EVENTS, "events", "events",
       "and memory can be shared by IPC handles; only needed for channels of cuda-link (cipd:)",
       "and memory cannot be shared by IPC handles; only needed if memory cannot be exported as "
@@ -68,8 +65,8 @@ static const struct {
       "exclusive: only one process at a time may use the GPU, so writer and readers cannot share "
       "frames on it, except under MPS; to change it: nvidia-smi -c DEFAULT",
       FINDING_NOTE },
-    { SLUICE_IS_CLOSED, "mode", "closed",
-      "prohibited: no process may use the GPU; to change it: nvidia-smi -c DEFAULT", FINDING_BAD },
+    { SLUICE_IS_CLOSED, "mode", "closed", "prohibited: no process may use the GPU; to change it: nvidia-smi -c DEFAULT",
+      FINDING_BAD },
 };
 #define TRAIT_COUNT (sizeof traits / sizeof *traits)
 
@@ -105,10 +102,9 @@ static void check_driver(struct report *report)
     const char *release = report->system.release;
     char version[16], min_version[16], min_compute[16];
     report_add(report, "GPU driver", FINDING_OK, "",
-         "%s%sfor CUDA %s; Sluice needs " SLUICE_DRIVER_MIN
-         " or newer, for CUDA %s, and compute capability %s",
-         release, release[0] ? ", " : "", version_text(version, device->driver),
-         version_text(min_version, device->driver_min), compute_text(min_compute, device->compute_min));
+               "%s%sfor CUDA %s; Sluice needs " SLUICE_DRIVER_MIN " or newer, for CUDA %s, and compute capability %s",
+               release, release[0] ? ", " : "", version_text(version, device->driver),
+               version_text(min_version, device->driver_min), compute_text(min_compute, device->compute_min));
 }
 
 static void check_identity(struct report *report, const struct gpu *gpu)
@@ -118,12 +114,11 @@ static void check_identity(struct report *report, const struct gpu *gpu)
     if (gpu->memory_free != UINT64_MAX)
         text_bytes(unused, gpu->memory_free);
     bool old = device->compute < device->compute_min;
-    report_add(report, "GPU", old ? FINDING_BAD : FINDING_OK,
-         old ? "use a newer GPU, or channels in host memory" : "",
-         "%s, %s%s%s, compute capability %s%s%s, %s of memory%s%s", device->model, device->uuid,
-         device->pci[0] ? ", PCI " : "", device->pci, compute_text(compute, device->compute),
-         old ? ", but Sluice needs " : "", old ? compute_text(min_compute, device->compute_min) : "",
-         text_bytes(total, device->memory), unused[0] ? ", free " : "", unused);
+    report_add(report, "GPU", old ? FINDING_BAD : FINDING_OK, old ? "use a newer GPU, or channels in host memory" : "",
+               "%s, %s%s%s, compute capability %s%s%s, %s of memory%s%s", device->model, device->uuid,
+               device->pci[0] ? ", PCI " : "", device->pci, compute_text(compute, device->compute),
+               old ? ", but Sluice needs " : "", old ? compute_text(min_compute, device->compute_min) : "",
+               text_bytes(total, device->memory), unused[0] ? ", free " : "", unused);
 }
 
 static void check_peers(struct report *report, const struct gpu *gpu, unsigned index)
@@ -134,17 +129,15 @@ static void check_peers(struct report *report, const struct gpu *gpu, unsigned i
         return;
     for (unsigned i = 0; i < report->gpu_count && i < 64 && used < sizeof others - 12; i++)
         if (i != index && gpu->report.peers >> i & 1)
-            used += (size_t)snprintf(others + used, sizeof others - used, "%scuda:%u",
-                                     used ? ", " : "", i);
+            used += (size_t)snprintf(others + used, sizeof others - used, "%scuda:%u", used ? ", " : "", i);
     if (used)
-        report_add(
-            report, "peers", FINDING_OK, "",
-            "it can read frames on %s in place; a reader of frames on other GPUs needs copies "
-            "(SLUICE_STAGED_IF_NEEDED)",
-            others);
+        report_add(report, "peers", FINDING_OK, "",
+                   "it can read frames on %s in place; a reader of frames on other GPUs needs copies "
+                   "(SLUICE_STAGED_IF_NEEDED)",
+                   others);
     else
         report_add(report, "peers", FINDING_NOTE, "nvidia-smi topo -p2p r shows the reason",
-             "none: a reader of frames on other GPUs needs copies (SLUICE_STAGED_IF_NEEDED)");
+                   "none: a reader of frames on other GPUs needs copies (SLUICE_STAGED_IF_NEEDED)");
 }
 
 /* Channels need file descriptors of memory, or IPC handles. */
@@ -155,8 +148,8 @@ static void check_sharing(struct report *report, struct gpu *gpu)
         return;
     gpu->usable = false;
     report_add(report, "sharing", FINDING_BAD, "use channels in host memory",
-         "memory can be shared neither as file descriptors nor by IPC handles: no channels on this "
-         "GPU");
+               "memory can be shared neither as file descriptors nor by IPC handles: no channels on this "
+               "GPU");
 }
 
 void check_gpu(struct report *report, struct gpu *gpu, unsigned index)
@@ -170,7 +163,7 @@ void check_gpu(struct report *report, struct gpu *gpu, unsigned index)
     for (size_t i = 0; i < FEATURE_COUNT; i++) {
         bool can = device->can & features[i].flag;
         report_add(report, features[i].topic, can ? FINDING_OK : features[i].state_if_missing, "", "%s",
-             can ? features[i].supported : features[i].missing);
+                   can ? features[i].supported : features[i].missing);
     }
     check_sharing(report, gpu);
     for (size_t i = 0; i < TRAIT_COUNT; i++) {
@@ -182,7 +175,7 @@ void check_gpu(struct report *report, struct gpu *gpu, unsigned index)
     check_peers(report, gpu, index);
     if (device->mps <= SLUICE_MPS_CLIENT)
         report_add(report, "MPS", device->mps == SLUICE_MPS_NONE ? FINDING_OK : FINDING_NOTE, "", "%s",
-             mps_texts[device->mps]);
+                   mps_texts[device->mps]);
     report->device = NULL;
 }
 
@@ -192,9 +185,8 @@ void check_gpu_trial(struct report *report, struct gpu *gpu, int result, const c
     char a[TERM_TEXT], b[TERM_TEXT], parts[4][160] = { "" };
     if (result) {
         gpu->usable = false;
-        report_add(report, "self-test", FINDING_BAD,
-             "see the lines above, or use channels in host memory", "failed: %.400s",
-             error[0] ? error : sluice_result_text(result));
+        report_add(report, "self-test", FINDING_BAD, "see the lines above, or use channels in host memory",
+                   "failed: %.400s", error[0] ? error : sluice_result_text(result));
         return;
     }
     if (trial->memory_ns)
@@ -209,10 +201,9 @@ void check_gpu_trial(struct report *report, struct gpu *gpu, int result, const c
         snprintf(parts[2], sizeof parts[2], ", a stream that waits for one resumes after %s",
                  text_duration(a, trial->wait_ns));
     if (trial->context_ns)
-        snprintf(parts[3], sizeof parts[3], "; creating the context took %s",
-                 text_duration(a, trial->context_ns));
-    report_add(report, "self-test", FINDING_OK, "", "%s%s%s%s",
-         trial->memory_ns ? parts[0] : "memory not tested", parts[1], parts[2], parts[3]);
+        snprintf(parts[3], sizeof parts[3], "; creating the context took %s", text_duration(a, trial->context_ns));
+    report_add(report, "self-test", FINDING_OK, "", "%s%s%s%s", trial->memory_ns ? parts[0] : "memory not tested",
+               parts[1], parts[2], parts[3]);
 }
 
 /* From the self-test, else from NVML. */
@@ -224,8 +215,7 @@ static uint64_t memory_free(const struct gpu *gpu)
     if (!nvml_find_by_uuid(gpu->report.uuid, &nvml))
         return UINT64_MAX;
     nvml_read(&nvml);
-    return nvml.memory_total >= nvml.memory_used ? (uint64_t)(nvml.memory_total - nvml.memory_used)
-                                               : UINT64_MAX;
+    return nvml.memory_total >= nvml.memory_used ? (uint64_t)(nvml.memory_total - nvml.memory_used) : UINT64_MAX;
 }
 
 static void check_with_trial(struct report *report, unsigned index, bool quick)

@@ -43,8 +43,7 @@ static int open_channel(struct trial *trial)
     struct sluice_writer_params to = SLUICE_WRITER_PARAMS_INIT;
     struct sluice_reader_params from = SLUICE_READER_PARAMS_INIT;
     const int64_t shape[1] = { NUMBERS };
-    int result = sluice_format_add_tensor(&format, "numbers",
-                                          (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1, shape);
+    int result = sluice_format_add_tensor(&format, "numbers", (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1, shape);
     to.name = from.name = "doctor";
     to.device = from.device = trial->name;
     to.format = &format;
@@ -66,9 +65,8 @@ static int alloc_memory(struct trial *trial)
         result = sluice_device_host_alloc(trial->device, BYTES, &fetched);
     trial->fetched = fetched;
     if (result == SLUICE_OK)
-        result =
-            sluice_array_wrap(&trial->array, "numbers", NULL,
-                              (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1, shape, NULL);
+        result = sluice_array_wrap(&trial->array, "numbers", NULL, (struct sluice_dtype){ SLUICE_UINT, 32, 1 }, 1,
+                                   shape, NULL);
     return result;
 }
 
@@ -99,13 +97,11 @@ static int send_frame(struct trial *trial, uint32_t number)
     for (uint32_t i = 0; i < NUMBERS; i++)
         trial->sent[i] = pixel(number, i);
     array.data = trial->sent;
-    int result =
-        sluice_writer_send_frame(trial->writer, &frame, &array, 1, trial->writing, &ticket);
+    int result = sluice_writer_send_frame(trial->writer, &frame, &array, 1, trial->writing, &ticket);
     return result ? result : sluice_ticket_wait(ticket, DOCTOR_TIMEOUT);
 }
 
-static int fetch_frame(struct trial *trial, const struct sluice_frame *frame, uint32_t number,
-                       bool *intact)
+static int fetch_frame(struct trial *trial, const struct sluice_frame *frame, uint32_t number, bool *intact)
 {
     struct sluice_array array = trial->array;
     array.data = trial->fetched;
@@ -175,14 +171,13 @@ void check_gpu_channel(struct report *report, struct gpu *gpu)
     bool intact = false;
     if (!trial || !scratch_enter(&scratch)) {
         report_add(report, "channel", FINDING_NOTE, "set TMPDIR to a writable folder",
-             "not tested: no temporary folder can be created");
+                   "not tested: no temporary folder can be created");
         free(trial);
         return;
     }
     trial->name = report->device;
     int result = run_trial(trial, &intact);
-    snprintf(error, sizeof error, "%.400s",
-             result < 0 ? sluice_last_error() : sluice_result_text(result));
+    snprintf(error, sizeof error, "%.400s", result < 0 ? sluice_last_error() : sluice_result_text(result));
     end_trial(trial);
     scratch_leave(&scratch);
     qsort(trial->latency, FRAMES, sizeof trial->latency[0], compare_ns);
@@ -192,11 +187,11 @@ void check_gpu_channel(struct report *report, struct gpu *gpu)
         report_add(report, "channel", FINDING_BAD, "see the lines above", "failed: %s", error);
     else if (!intact)
         report_add(report, "channel", FINDING_BAD, "please report this",
-             "a frame or its pixels differ from what was sent");
+                   "a frame or its pixels differ from what was sent");
     else
         report_add(report, "channel", FINDING_OK, "",
-             "%d frames through a channel in its memory, commit to acquire in %s (p50); %d more sent "
-             "and fetched with all pixels intact",
-             FRAMES, text_duration(text, gpu->channel_ns), SENT);
+                   "%d frames through a channel in its memory, commit to acquire in %s (p50); %d more sent "
+                   "and fetched with all pixels intact",
+                   FRAMES, text_duration(text, gpu->channel_ns), SENT);
     free(trial);
 }

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define INITIAL_PID_NAMESPACE "pid:[4026531836]" /* a constant of the kernel */
-#define WANTED_CONNECTIONS  32
+#define WANTED_CONNECTIONS    32
 
 static const char *join_path(char path[512], const char *root, const char *rest)
 {
@@ -96,10 +96,10 @@ static void check_wsl(struct report *report)
 {
     if (report->system.wsl)
         report_add(report, "WSL2", FINDING_NOTE, "",
-             "the Windows driver may lack exported memory, registered memory and stream memory "
-             "operations (see each GPU). It submits work in batches: frames arrive later, although "
-             "each commit and release flushes (cuStreamQuery); not measured. Channels in host memory "
-             "work as on Linux");
+                   "the Windows driver may lack exported memory, registered memory and stream memory "
+                   "operations (see each GPU). It submits work in batches: frames arrive later, although "
+                   "each commit and release flushes (cuStreamQuery); not measured. Channels in host memory "
+                   "work as on Linux");
 }
 
 static void check_given(struct report *report)
@@ -107,18 +107,18 @@ static void check_given(struct report *report)
     const struct gpu_system *system = &report->system;
     if (system->given)
         report_add(report, "container", FINDING_NOTE, "",
-             "its GPUs are \"%.80s\" (NVIDIA_VISIBLE_DEVICES); channels work between containers that "
-             "have the same GPU, identified by its UUID",
-             system->given);
+                   "its GPUs are \"%.80s\" (NVIDIA_VISIBLE_DEVICES); channels work between containers that "
+                   "have the same GPU, identified by its UUID",
+                   system->given);
     if (system->visible)
         report_add(report, "visible", FINDING_NOTE, "",
-             "CUDA_VISIBLE_DEVICES is \"%.80s\": \"cuda:0\" is the first of these, and may be another GPU "
-             "in a program without this variable; Sluice compares UUIDs",
-             system->visible);
+                   "CUDA_VISIBLE_DEVICES is \"%.80s\": \"cuda:0\" is the first of these, and may be another GPU "
+                   "in a program without this variable; Sluice compares UUIDs",
+                   system->visible);
     if (system->pid_namespace)
         report_add(report, "PID space", FINDING_NOTE, "",
-             "not the initial PID namespace: channels on GPUs work, but pids of programs outside are "
-             "shown as 0, and legacy CUDA IPC does not work between PID namespaces");
+                   "not the initial PID namespace: channels on GPUs work, but pids of programs outside are "
+                   "shown as 0, and legacy CUDA IPC does not work between PID namespaces");
 }
 
 static void check_connections(struct report *report)
@@ -126,16 +126,16 @@ static void check_connections(struct report *report)
     const char *text = report->system.connections;
     if (text && atoi(text) >= WANTED_CONNECTIONS)
         report_add(report, "queues", FINDING_OK, "",
-             "CUDA_DEVICE_MAX_CONNECTIONS is %.20s: a stream that waits ahead for a frame (.ahead) "
-             "does not block others",
-             text);
+                   "CUDA_DEVICE_MAX_CONNECTIONS is %.20s: a stream that waits ahead for a frame (.ahead) "
+                   "does not block others",
+                   text);
     else
         report_add(report, "queues", FINDING_NOTE,
-             "if a reader acquires frames ahead, set CUDA_DEVICE_MAX_CONNECTIONS=32 before CUDA starts",
-             "CUDA_DEVICE_MAX_CONNECTIONS is %.20s: on a busy GPU each stream that waits ahead for a "
-             "frame (.ahead) blocks %s of its process. Readers that wait on the CPU block nothing",
-             text ? text : "not set (8)",
-             text && atoi(text) == 1 ? "all other streams" : "one in eight of the other streams");
+                   "if a reader acquires frames ahead, set CUDA_DEVICE_MAX_CONNECTIONS=32 before CUDA starts",
+                   "CUDA_DEVICE_MAX_CONNECTIONS is %.20s: on a busy GPU each stream that waits ahead for a "
+                   "frame (.ahead) blocks %s of its process. Readers that wait on the CPU block nothing",
+                   text ? text : "not set (8)",
+                   text && atoi(text) == 1 ? "all other streams" : "one in eight of the other streams");
 }
 
 static void check_blocking(struct report *report)
@@ -143,9 +143,9 @@ static void check_blocking(struct report *report)
     const char *text = report->system.blocking;
     if (text && text[0] && strcmp(text, "0") != 0)
         report_add(report, "launches", FINDING_NOTE, "unset it, except to debug",
-             "CUDA_LAUNCH_BLOCKING is %.20s: each call waits until its work is done, so a commit "
-             "waits for the writer's work, and frames cannot be acquired ahead (.ahead)",
-             text);
+                   "CUDA_LAUNCH_BLOCKING is %.20s: each call waits until its work is done, so a commit "
+                   "waits for the writer's work, and frames cannot be acquired ahead (.ahead)",
+                   text);
 }
 
 void check_gpu_system(struct report *report)
@@ -156,16 +156,16 @@ void check_gpu_system(struct report *report)
     check_blocking(report);
     if (report->system.confidential == 1)
         report_add(report, "confidential", FINDING_NOTE, "",
-             "confidential computing is on: the GPU cannot access registered host memory, so it "
-             "cannot signal readers itself (see each GPU)");
+                   "confidential computing is on: the GPU cannot access registered host memory, so it "
+                   "cannot signal readers itself (see each GPU)");
 }
 
 void check_no_gpu(struct report *report, const char *reason)
 {
     const struct gpu_system *system = &report->system;
     const char *fix = "";
-    if (system->given && (!system->given[0] || strcmp(system->given, "void") == 0 ||
-                          strcmp(system->given, "none") == 0))
+    if (system->given &&
+        (!system->given[0] || strcmp(system->given, "void") == 0 || strcmp(system->given, "none") == 0))
         fix = "start the container with GPUs; NVIDIA_VISIBLE_DEVICES gives it none";
     else if (system->nodes && strstr(reason, "no CUDA driver"))
         fix = "there is a GPU (/dev/nvidia0): install the libcuda.so.1 that matches the kernel module; "

@@ -16,17 +16,15 @@ void report_text(const struct report *report, bool host_works)
     static const char *const marks[] = { "ok  ", "note", "BAD " };
     for (unsigned i = 0; i < report->count; i++) {
         const struct finding *finding = &report->list[i];
-        printf("%s%s%s  %-12s %s%s%s\n", colour(colours[finding->state]), marks[finding->state],
-               colour(COLOUR_PLAIN), finding->device[0] ? finding->device : finding->topic,
-               finding->device[0] ? finding->topic : "", finding->device[0] ? ": " : "",
-               finding->text);
+        printf("%s%s%s  %-12s %s%s%s\n", colour(colours[finding->state]), marks[finding->state], colour(COLOUR_PLAIN),
+               finding->device[0] ? finding->device : finding->topic, finding->device[0] ? finding->topic : "",
+               finding->device[0] ? ": " : "", finding->text);
         if (finding->fix[0])
             printf("%20sfix: %s\n", "", finding->fix);
     }
     for (unsigned i = 0; i < report->gpu_count; i++)
         printf("cuda:%u %s\n", i,
-               report->gpus[i].usable ? "supports channels in its memory"
-                                      : "does NOT support channels in its memory");
+               report->gpus[i].usable ? "supports channels in its memory" : "does NOT support channels in its memory");
     printf("channels in host memory %s on this machine\n", host_works ? "work" : "do NOT work");
 }
 

@@ -35,8 +35,7 @@ static void check_kernel(struct report *report)
 {
     struct utsname name;
     if (uname(&name) == 0)
-        report_add(report, "kernel", FINDING_OK, "", "%s %s, %s", name.sysname, name.release,
-             name.machine);
+        report_add(report, "kernel", FINDING_OK, "", "%s %s, %s", name.sysname, name.release, name.machine);
 }
 
 /* Channels need sealed memory, and a futex on a read-only mapping of it. */
@@ -48,8 +47,7 @@ static void check_memory_files(struct report *report)
     if (fd < 0 || ftruncate(fd, page) < 0) {
         report_add(report, "memory files", FINDING_BAD, fix, "memfd_create: %s", strerror(errno));
     } else if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) < 0) {
-        report_add(report, "memory files", FINDING_BAD, fix, "no F_SEAL_FUTURE_WRITE: %s",
-             strerror(errno));
+        report_add(report, "memory files", FINDING_BAD, fix, "no F_SEAL_FUTURE_WRITE: %s", strerror(errno));
     } else {
         report_add(report, "memory files", FINDING_OK, "", "memfd can be sealed against writing");
         uint32_t *word = mmap(NULL, (size_t)page, PROT_READ, MAP_SHARED, fd, 0);
@@ -58,7 +56,7 @@ static void check_memory_files(struct report *report)
             report_add(report, "waiting", FINDING_BAD, "", "memory cannot be mapped read-only: %s", strerror(errno));
         else if (syscall(SYS_futex, word, FUTEX_WAIT, 0, &soon, NULL, 0) < 0 && errno != ETIMEDOUT)
             report_add(report, "waiting", FINDING_BAD, "", "futex does not work on read-only memory: %s",
-                 strerror(errno));
+                       strerror(errno));
         else
             report_add(report, "waiting", FINDING_OK, "", "futex works on read-only memory");
         if (word != MAP_FAILED)
@@ -75,7 +73,7 @@ static void check_processes(struct report *report)
     bool by_socket = false;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
         report_add(report, "sockets", FINDING_BAD, "allow Unix sockets in the sandbox",
-             "SOCK_SEQPACKET is not available: %s", strerror(errno));
+                   "SOCK_SEQPACKET is not available: %s", strerror(errno));
     } else {
         by_socket = getsockopt(pair[0], SOL_SOCKET, SO_PEERPIDFD, &peer, &size) == 0;
         close(pair[0]);
@@ -85,11 +83,11 @@ static void check_processes(struct report *report)
         report_add(report, "processes", FINDING_OK, "", "pidfd and SO_PEERPIDFD are available, also across containers");
     else if (own >= 0)
         report_add(report, "processes", FINDING_NOTE, "use Linux 6.5 or newer for SO_PEERPIDFD",
-             "pidfd only within a PID namespace: the death of a peer in another one is detected by its "
-             "socket");
+                   "pidfd only within a PID namespace: the death of a peer in another one is detected by its "
+                   "socket");
     else
         report_add(report, "processes", FINDING_NOTE, "use Linux 5.3 or newer",
-             "no pidfd (%s): the death of a peer is detected by its socket only", strerror(errno));
+                   "no pidfd (%s): the death of a peer is detected by its socket only", strerror(errno));
     if (peer >= 0)
         close(peer);
     if (own >= 0)
@@ -98,7 +96,7 @@ static void check_processes(struct report *report)
         report_add(report, "/proc", FINDING_OK, "", "mounted");
     else
         report_add(report, "/proc", FINDING_NOTE, "mount -t proc proc /proc",
-             "not mounted: the names of programs are unknown");
+                   "not mounted: the names of programs are unknown");
 }
 
 static void check_folder(struct report *report)
@@ -109,8 +107,7 @@ static void check_folder(struct report *report)
     struct stat status;
     char fix[256] = "";
     if (stat(folder, &status) < 0 && errno == ENOENT) {
-        report_add(report, "folder", FINDING_OK, "", "%s (%s), created when the first channel opens",
-             folder, origin);
+        report_add(report, "folder", FINDING_OK, "", "%s (%s), created when the first channel opens", folder, origin);
         return;
     }
     if (stat(folder, &status) < 0) {
@@ -129,10 +126,9 @@ static void check_folder(struct report *report)
     } else if (status.st_mode & 022 && !given) {
         snprintf(fix, sizeof fix, "chmod 700 %.200s", folder);
         report_add(report, "folder", FINDING_BAD, fix, "%s is writable by others, mode %04o", folder,
-             status.st_mode & 07777);
+                   status.st_mode & 07777);
     } else {
-        report_add(report, "folder", FINDING_OK, "", "%s (%s), mode %04o", folder, origin,
-             status.st_mode & 07777);
+        report_add(report, "folder", FINDING_OK, "", "%s (%s), mode %04o", folder, origin, status.st_mode & 07777);
     }
 }
 
@@ -143,12 +139,12 @@ static void check_limits(struct report *report)
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         bool few = files.rlim_cur < 256;
         report_add(report, "descriptors", few ? FINDING_NOTE : FINDING_OK, few ? "ulimit -n 1024" : "",
-             "%llu may be open at once; a channel with 64 slots takes about 70",
-             (unsigned long long)files.rlim_cur);
+                   "%llu may be open at once; a channel with 64 slots takes about 70",
+                   (unsigned long long)files.rlim_cur);
     }
     if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0)
         report_add(report, "locked", FINDING_OK, "", "%s of memory may be locked; channels lock none",
-             locked.rlim_cur == RLIM_INFINITY ? "any amount" : text_bytes(text, locked.rlim_cur));
+                   locked.rlim_cur == RLIM_INFINITY ? "any amount" : text_bytes(text, locked.rlim_cur));
 }
 
 /* The number after `key` in a file like /proc/meminfo; the first number if `key` is empty. -1 if there is none. */
@@ -177,15 +173,13 @@ static void check_memory(struct report *report)
     }
     if (free_kib >= 0) {
         bool low = free_kib < 256 * 1024;
-        report_add(report, "memory", low ? FINDING_NOTE : FINDING_OK,
-             low ? "use fewer slots or smaller frames" : "", "%s free",
-             text_bytes(text, (uint64_t)free_kib * 1024));
+        report_add(report, "memory", low ? FINDING_NOTE : FINDING_OK, low ? "use fewer slots or smaller frames" : "",
+                   "%s free", text_bytes(text, (uint64_t)free_kib * 1024));
     }
     if (limit > 0 && limit < (1LL << 50)) {
         char of[TERM_TEXT];
-        report_add(report, "memory limit", FINDING_NOTE, "",
-             "this cgroup may use %s and uses %s, slots included",
-             text_bytes(of, (uint64_t)limit), used >= 0 ? text_bytes(text, (uint64_t)used) : "?");
+        report_add(report, "memory limit", FINDING_NOTE, "", "this cgroup may use %s and uses %s, slots included",
+                   text_bytes(of, (uint64_t)limit), used >= 0 ? text_bytes(text, (uint64_t)used) : "?");
     }
 }
 
@@ -197,10 +191,8 @@ static void check_container(struct report *report)
                        : getenv("KUBERNETES_SERVICE_HOST")       ? "Kubernetes"
                                                                  : NULL;
     if (kind)
-        report_add(
-            report, "container", FINDING_NOTE, "",
-            "running in %s: to share channels with other containers, share the folder SLUICE_DIR",
-            kind);
+        report_add(report, "container", FINDING_NOTE, "",
+                   "running in %s: to share channels with other containers, share the folder SLUICE_DIR", kind);
 }
 
 static void check_clock(struct report *report)
@@ -210,7 +202,7 @@ static void check_clock(struct report *report)
         report_add(report, "clock", FINDING_OK, "", "CLOCK_MONOTONIC in steps of %ld ns", step.tv_nsec);
     else
         report_add(report, "clock", FINDING_NOTE, "boot with high-resolution timers",
-             "CLOCK_MONOTONIC is coarse, and so are measured latencies");
+                   "CLOCK_MONOTONIC is coarse, and so are measured latencies");
 }
 
 void check_system(struct report *report)

@@ -97,7 +97,8 @@ static void print_cipd(const struct sluice_cipd_info *info)
     else
         printf("segment    /dev/shm/%s\n", info->name); /* its contents could not be read */
     printf("readers    unknown: the protocol does not count them\n"
-           "%slimits     no leases: a frame may be overwritten while it is read; no waiting for readers; no read-only mappings: "
+           "%slimits     no leases: a frame may be overwritten while it is read; no waiting for readers; no read-only "
+           "mappings: "
            "readers could change frames; frames are gone when their writer ends%s\n",
            colour(COLOUR_YELLOW), colour(COLOUR_PLAIN));
 }
@@ -188,9 +189,11 @@ static void report_deleted_segment(const char *command, const char *channel)
     if (proc)
         closedir(proc);
     if (count)
-        say_error(command, "%lu %s a deleted segment of this name (process %lu%s); its writer was probably killed. "
+        say_error(command,
+                  "%lu %s a deleted segment of this name (process %lu%s); its writer was probably killed. "
                   "Sluice's readers switch to the next segment.",
-                  count, count > 1 ? "programs still use" : "program still uses", first, count > 1 ? " and others" : "");
+                  count, count > 1 ? "programs still use" : "program still uses", first,
+                  count > 1 ? " and others" : "");
 }
 
 int info_cipd(const char *command, const char *channel, bool json)

@@ -56,8 +56,7 @@ static void print_array(const struct sluice_array *array)
     for (uint32_t i = 0; i < image->plane_count && i < SLUICE_MAX_PLANES; i++)
         printf(" %" PRIu64 " (pitch %" PRIu64 ")", image->planes[i].offset, image->planes[i].pitch);
     printf("; primaries %u, transfer %u, matrix %u, %s; alpha %s; %s\n", image->colour.primaries,
-           image->colour.transfer, image->colour.matrix,
-           image->colour.range < 3 ? ranges[image->colour.range] : "?",
+           image->colour.transfer, image->colour.matrix, image->colour.range < 3 ? ranges[image->colour.range] : "?",
            image->alpha < 4 ? alphas[image->alpha] : "?",
            image->row_order == SLUICE_BOTTOM_UP ? "bottom row first" : "top row first");
 }
@@ -65,29 +64,26 @@ static void print_array(const struct sluice_array *array)
 static void print_channel(const struct sluice_channel_info *info)
 {
     char text[FORMAT_TEXT], device[DEVICE_TEXT], a[TERM_TEXT], b[TERM_TEXT];
-    printf("%s%s%s  %s\n", colour(COLOUR_BOLD), info->name, colour(COLOUR_PLAIN),
-           text_format(text, &info->format));
+    printf("%s%s%s  %s\n", colour(COLOUR_BOLD), info->name, colour(COLOUR_PLAIN), text_format(text, &info->format));
     printf("writer     %s[%u], uid %u, device %s, in %s\n", info->program, info->pid, info->uid,
            text_device(device, info), info->folder);
-    printf("session    %016" PRIx64 ", generation %u, wire version %u, open for %s\n",
-           info->session, info->generation, info->wire_version,
-           text_duration(a, info->now_ns - info->opened_ns));
-    printf("slots      %u of at most %u, %s each; without a free slot the writer %s\n", info->slots,
-           info->max_slots, text_bytes(a, info->format.slot_bytes),
-           info->policy == SLUICE_WAIT ? "waits" : "drops");
-    printf("frames     %" PRIu64 " committed (%s), %" PRIu64 " dropped", info->committed,
-           text_bytes(a, info->bytes), info->dropped);
+    printf("session    %016" PRIx64 ", generation %u, wire version %u, open for %s\n", info->session, info->generation,
+           info->wire_version, text_duration(a, info->now_ns - info->opened_ns));
+    printf("slots      %u of at most %u, %s each; without a free slot the writer %s\n", info->slots, info->max_slots,
+           text_bytes(a, info->format.slot_bytes), info->policy == SLUICE_WAIT ? "waits" : "drops");
+    printf("frames     %" PRIu64 " committed (%s), %" PRIu64 " dropped", info->committed, text_bytes(a, info->bytes),
+           info->dropped);
     if (info->last_commit_ns)
         printf(", the last %s ago", text_duration(b, info->now_ns - info->last_commit_ns));
-    printf("\nreaders    %u of at most %u; %" PRIu64 " died, %" PRIu64 " evicted, %" PRIu64
-           " refused; %" PRIu64 " unread frames overwritten\n",
-           info->readers, info->max_readers, info->died, info->evicted, info->refused,
-           info->stolen);
+    printf("\nreaders    %u of at most %u; %" PRIu64 " died, %" PRIu64 " evicted, %" PRIu64 " refused; %" PRIu64
+           " unread frames overwritten\n",
+           info->readers, info->max_readers, info->died, info->evicted, info->refused, info->stolen);
     if (info->writable)
-        printf("%swritable   readers may change frames, also those that others read%s\n",
-               colour(COLOUR_YELLOW), colour(COLOUR_PLAIN));
+        printf("%swritable   readers may change frames, also those that others read%s\n", colour(COLOUR_YELLOW),
+               colour(COLOUR_PLAIN));
     if (info->memory == SLUICE_MEMORY_CUDA_IPC)
-        printf("%smemory     opened by IPC handles: readers could change frames, and frames are gone when their writer ends%s\n",
+        printf("%smemory     opened by IPC handles: readers could change frames, and frames are gone when their writer "
+               "ends%s\n",
                colour(COLOUR_YELLOW), colour(COLOUR_PLAIN));
     printf("arrays\n");
     for (uint32_t i = 0; i < info->format.array_count && i < SLUICE_MAX_ARRAYS; i++)
@@ -96,9 +92,8 @@ static void print_channel(const struct sluice_channel_info *info)
 
 static void print_readers(const struct sluice_reader_info *readers, uint32_t count)
 {
-    static const char *const headers[] = { "READER",   "MODE",   ">DEPTH",  ">HOLD",
-                                           ">EVERY",   ">TAKEN", ">MISSED", ">LAG",
-                                           ">LATENCY", "LEASES", "PATH" };
+    static const char *const headers[] = { "READER",  "MODE", ">DEPTH",   ">HOLD",  ">EVERY", ">TAKEN",
+                                           ">MISSED", ">LAG", ">LATENCY", "LEASES", "PATH" };
     struct table table;
     char text[TERM_TEXT], mode[MODE_TEXT];
     if (count == 0)
@@ -113,14 +108,11 @@ static void print_readers(const struct sluice_reader_info *readers, uint32_t cou
         table_cell(&table, COLOUR_PLAIN, "%u", reader->hold);
         table_cell(&table, COLOUR_PLAIN, "%u", reader->every);
         table_cell(&table, COLOUR_PLAIN, "%" PRIu64, reader->taken);
-        table_cell(&table, reader->missed ? COLOUR_YELLOW : COLOUR_PLAIN, "%" PRIu64,
-                   reader->missed);
+        table_cell(&table, reader->missed ? COLOUR_YELLOW : COLOUR_PLAIN, "%" PRIu64, reader->missed);
         table_cell(&table, COLOUR_PLAIN, "%" PRIu64, reader->lag);
-        table_cell(&table, COLOUR_PLAIN, "%s",
-                   reader->taken ? text_duration(text, (int64_t)reader->latency_ns) : "-");
+        table_cell(&table, COLOUR_PLAIN, "%s", reader->taken ? text_duration(text, (int64_t)reader->latency_ns) : "-");
         if (reader->held)
-            table_cell(&table, COLOUR_PLAIN, "%u for %s", reader->held,
-                       text_duration(text, reader->held_ns));
+            table_cell(&table, COLOUR_PLAIN, "%u for %s", reader->held, text_duration(text, reader->held_ns));
         else
             table_cell(&table, COLOUR_PLAIN, "none");
         table_cell(&table, COLOUR_PLAIN, "%s; %s%s", reader->path,
@@ -157,8 +149,7 @@ static void json_reader(struct json *json, const struct sluice_reader_info *read
     json_close(json);
 }
 
-static void print_json(const struct sluice_channel_info *info,
-                       const struct sluice_reader_info *readers, uint32_t count)
+static void print_json(const struct sluice_channel_info *info, const struct sluice_reader_info *readers, uint32_t count)
 {
     struct json json;
     char session[20], uuid[UUID_TEXT];
@@ -241,12 +232,11 @@ const struct command info_command = {
     .name = "info",
     .arguments = "CHANNEL",
     .summary = "show one channel and its readers in detail",
-    .details =
-        "For each reader: how frames reach it, why any are copied, how many it missed, how far it\n"
-        "is behind, which leases it holds and for how long, the time from commit to acquire of\n"
-        "its last frame, and as \"parked\" the GPU streams that wait for frames acquired ahead.\n"
-        "This costs the writer nothing per frame and creates no CUDA context. For a channel of\n"
-        "cuda-link's protocol (cipd:NAME) it shows what its segment contains.\n",
+    .details = "For each reader: how frames reach it, why any are copied, how many it missed, how far it\n"
+               "is behind, which leases it holds and for how long, the time from commit to acquire of\n"
+               "its last frame, and as \"parked\" the GPU streams that wait for frames acquired ahead.\n"
+               "This costs the writer nothing per frame and creates no CUDA context. For a channel of\n"
+               "cuda-link's protocol (cipd:NAME) it shows what its segment contains.\n",
     .examples = "  sluice info camera\n"
                 "  sluice info camera --json | jq '.readers[] | {program, lag, missed}'\n",
     .options = options,

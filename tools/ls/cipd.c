@@ -66,7 +66,7 @@ static bool is_gone(const struct cipd_row *row)
 
 static const char *row_state(const struct cipd_row *row)
 {
-    return row->result == SLUICE_OK                   ? cipd_state_name(row->info.state)
+    return row->result == SLUICE_OK             ? cipd_state_name(row->info.state)
            : row->result == SLUICE_E_PERMISSION ? "refused"
                                                 : "odd";
 }
@@ -78,7 +78,10 @@ static void print_row(struct table *table, const struct cipd_row *row, bool rate
     bool known = row->result == SLUICE_OK && info->slot_count;
     table_cell(table, COLOUR_PLAIN, "cipd:%s", info->name);
     table_cell(table, info->state == SLUICE_CIPD_RUNNING ? COLOUR_GREEN : COLOUR_YELLOW, "%s", row_state(row));
-    table_cell(table, COLOUR_PLAIN, "%s", known ? cipd_text_frame(format, info) : row->result ? row->reason : info->why);
+    table_cell(table, COLOUR_PLAIN, "%s",
+               known         ? cipd_text_frame(format, info)
+               : row->result ? row->reason
+                             : info->why);
     table_cell(table, COLOUR_PLAIN, known ? "%" PRIu32 : "-", info->index);
     if (rate)
         table_cell(table, COLOUR_PLAIN, row->rate >= 0 ? "%.1f" : "-", row->rate);
@@ -94,15 +97,14 @@ static void print_row(struct table *table, const struct cipd_row *row, bool rate
 
 void ls_cipd_print(const struct cipd_rows *rows, bool all, bool rate)
 {
-    static const char *const plain[] = { "CUDA-LINK", "STATE", "FORMAT", ">FRAMES", ">SLOTS", ">VERSION",
-                                         ">AGE",      "WRITER" };
+    static const char *const plain[] = { "CUDA-LINK", "STATE",    "FORMAT", ">FRAMES",
+                                         ">SLOTS",    ">VERSION", ">AGE",   "WRITER" };
     static const char *const rated[] = { "CUDA-LINK", "STATE",    "FORMAT", ">FRAMES", ">FPS",
                                          ">SLOTS",    ">VERSION", ">AGE",   "WRITER" };
     struct table table;
     size_t shown = 0;
     if (rows->result)
-        printf("%s(cannot list channels of cuda-link: %s)%s\n", colour(COLOUR_DIM), rows->reason,
-               colour(COLOUR_PLAIN));
+        printf("%s(cannot list channels of cuda-link: %s)%s\n", colour(COLOUR_DIM), rows->reason, colour(COLOUR_PLAIN));
     for (size_t i = 0; i < rows->count; i++)
         shown += all || !is_gone(&rows->list[i]);
     if (!shown)

@@ -96,8 +96,7 @@ static void set_rates(struct rows *rows, const struct rows *before)
         for (size_t k = 0; k < before->count; k++) {
             struct row *a = &rows->list[i];
             const struct row *b = &before->list[k];
-            bool same = a->result == SLUICE_OK && b->result == SLUICE_OK &&
-                        a->info.session == b->info.session;
+            bool same = a->result == SLUICE_OK && b->result == SLUICE_OK && a->info.session == b->info.session;
             int64_t time = a->info.now_ns - b->info.now_ns;
             if (same && time > 0)
                 a->rate = (double)(a->info.committed - b->info.committed) * 1e9 / (double)time;
@@ -154,11 +153,7 @@ static void print_row(struct table *table, const struct row *row, bool rate)
     char format[FORMAT_TEXT], age[TERM_TEXT];
     bool known = row->result == SLUICE_OK;
     table_cell(table, COLOUR_PLAIN, "%s", row->entry.name);
-    table_cell(table,
-               known          ? COLOUR_GREEN
-               : is_dead(row) ? COLOUR_RED
-                              : COLOUR_YELLOW,
-               "%s", state);
+    table_cell(table, known ? COLOUR_GREEN : is_dead(row) ? COLOUR_RED : COLOUR_YELLOW, "%s", state);
     table_cell(table, COLOUR_PLAIN, "%s", known ? text_format(format, &info->format) : "-");
     table_cell(table, COLOUR_PLAIN, "%s", known ? info->device : "-");
     table_cell(table, COLOUR_PLAIN, known ? "%" PRIu64 : "-", info->committed);
@@ -167,9 +162,7 @@ static void print_row(struct table *table, const struct row *row, bool rate)
     table_cell(table, COLOUR_PLAIN, known ? "%u" : "-", info->readers);
     table_cell(table, COLOUR_PLAIN, known ? "%u" : "-", info->slots);
     table_cell(table, COLOUR_PLAIN, "%s",
-               known && info->last_commit_ns
-                   ? text_duration(age, info->now_ns - info->last_commit_ns)
-                   : "-");
+               known && info->last_commit_ns ? text_duration(age, info->now_ns - info->last_commit_ns) : "-");
     if (known)
         table_cell(table, COLOUR_PLAIN, "%s[%u]", info->program, info->pid);
     else if (row->entry.pid)
@@ -200,8 +193,7 @@ static void print_table(const struct rows *rows, bool all, bool rate)
         printf("no channels in %s\n", sluice_registry_folder());
     }
     if (dead && !all)
-        printf("%s(%zu with a dead writer; --all shows them)%s\n", colour(COLOUR_DIM), dead,
-               colour(COLOUR_PLAIN));
+        printf("%s(%zu with a dead writer; --all shows them)%s\n", colour(COLOUR_DIM), dead, colour(COLOUR_PLAIN));
     ls_cipd_print(&rows->cipd, all, rate);
 }
 
@@ -270,12 +262,11 @@ const struct command ls_command = {
     .name = "ls",
     .arguments = "",
     .summary = "list the channels",
-    .details =
-        "STATE is live; stuck: the writer did not answer for 3 s and may be stopped; dead: the\n"
-        "writer was killed, and its name may be reused; refused: another user's channel; version:\n"
-        "another wire version. AGE is the time since the last frame. Listing costs a writer nothing\n"
-        "per frame. Channels of cuda-link's protocol follow: running; stalled: no frame for 2 s;\n"
-        "unfinished; shut.\n",
+    .details = "STATE is live; stuck: the writer did not answer for 3 s and may be stopped; dead: the\n"
+               "writer was killed, and its name may be reused; refused: another user's channel; version:\n"
+               "another wire version. AGE is the time since the last frame. Listing costs a writer nothing\n"
+               "per frame. Channels of cuda-link's protocol follow: running; stalled: no frame for 2 s;\n"
+               "unfinished; shut.\n",
     .examples = "  sluice ls\n"
                 "  sluice ls --rate          with frames per second\n"
                 "  watch sluice ls           repeat the list\n"

@@ -19,7 +19,7 @@ struct cipd_rows {
         char reason[160];
         int64_t read_ns; /* when it was read */
         double rate;     /* frames per second; negative: not measured */
-    } *list;
+    } * list;
     size_t count;
     int result; /* of listing the segments */
     char reason[160];

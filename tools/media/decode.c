@@ -29,10 +29,9 @@ static uint8_t colour_number(const char *word)
     static const struct {
         const char *word;
         uint8_t number;
-    } words[] = { { "bt709", 1 },      { "bt470bg", 5 },       { "smpte170m", 6 },
-                  { "smpte240m", 7 },  { "linear", 8 },        { "bt2020nc", 9 },
-                  { "bt2020", 9 },     { "iec61966-2-1", 13 }, { "bt2020-10", 14 },
-                  { "bt2020-12", 15 }, { "smpte2084", 16 },    { "arib-std-b67", 18 },
+    } words[] = { { "bt709", 1 },      { "bt470bg", 5 },    { "smpte170m", 6 },  { "smpte240m", 7 },
+                  { "linear", 8 },     { "bt2020nc", 9 },   { "bt2020", 9 },     { "iec61966-2-1", 13 },
+                  { "bt2020-10", 14 }, { "bt2020-12", 15 }, { "smpte2084", 16 }, { "arib-std-b67", 18 },
                   { "smpte432", 12 } };
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcmp(word, words[i].word) == 0)
@@ -128,8 +127,7 @@ static bool check_readable(const struct media_source *source, const char *comman
     if (strstr(source->path, "://") || access(source->path, R_OK) == 0)
         return true;
     if (errno == EACCES && source->kind == MEDIA_DEVICE)
-        say_error(command, "no permission to read %s; join its group (often 'video').",
-                  source->path);
+        say_error(command, "no permission to read %s; join its group (often 'video').", source->path);
     else if (errno == ENOENT)
         say_error(command, "there is no file %s.", source->path);
     else
@@ -139,9 +137,8 @@ static bool check_readable(const struct media_source *source, const char *comman
 
 static bool halves_chroma(enum sluice_pixel_format format)
 {
-    return format == SLUICE_PIXEL_NV12 || format == SLUICE_PIXEL_YUV420P ||
-           format == SLUICE_PIXEL_P010 || format == SLUICE_PIXEL_YUYV ||
-           format == SLUICE_PIXEL_UYVY;
+    return format == SLUICE_PIXEL_NV12 || format == SLUICE_PIXEL_YUV420P || format == SLUICE_PIXEL_P010 ||
+           format == SLUICE_PIXEL_YUYV || format == SLUICE_PIXEL_UYVY;
 }
 
 static bool is_yuv(enum sluice_pixel_format format)
@@ -187,8 +184,7 @@ bool media_decode(const struct media_source *source, struct child *child, const 
     char test[96], filter[160], rate[32], size[32];
     char *input = source->kind == MEDIA_TEST ? NULL : input_name(source);
 
-    snprintf(test, sizeof test, "testsrc2=size=%ux%u:rate=%.6f", source->width, source->height,
-             source->fps);
+    snprintf(test, sizeof test, "testsrc2=size=%ux%u:rate=%.6f", source->width, source->height, source->fps);
     snprintf(rate, sizeof rate, "%.6f", source->fps);
     snprintf(size, sizeof size, "%ux%u", source->width, source->height);
     snprintf(filter, sizeof filter, "scale=%u:%u%s", source->width, source->height,
@@ -197,9 +193,7 @@ bool media_decode(const struct media_source *source, struct child *child, const 
     child_add(&a, "ffmpeg", "-nostdin", "-hide_banner", "-v", "error", NULL);
     switch (source->kind) {
     case MEDIA_TEST: child_add(&a, "-f", "lavfi", "-i", test, NULL); break;
-    case MEDIA_DEVICE:
-        child_add(&a, "-f", "v4l2", "-framerate", rate, "-i", input ? input : source->path, NULL);
-        break;
+    case MEDIA_DEVICE: child_add(&a, "-f", "v4l2", "-framerate", rate, "-i", input ? input : source->path, NULL); break;
     case MEDIA_FILE:
         if (source->loop)
             child_add(&a, "-stream_loop", "-1", NULL);

@@ -40,8 +40,8 @@ static bool has_encoder(const char *name)
 /* H.264 for the usual file types; for others ffmpeg's default. */
 static void add_encoder(struct child_args *a, const struct media_sink *sink, char crf[16])
 {
-    bool mp4 = text_ends_with(sink->file, ".mp4") || text_ends_with(sink->file, ".mov") ||
-               text_ends_with(sink->file, ".m4v");
+    bool mp4 =
+        text_ends_with(sink->file, ".mp4") || text_ends_with(sink->file, ".mov") || text_ends_with(sink->file, ".m4v");
     if (mp4 || text_ends_with(sink->file, ".mkv")) {
         bool h264 = has_encoder("libx264 ");
         snprintf(crf, 16, "%u", sink->crf_set ? sink->crf : h264 ? 20u : 4u);
@@ -71,8 +71,7 @@ static const char *matrix_name(const struct sluice_image *image)
     }
 }
 
-static void add_input(struct child_args *a, const struct media_sink *sink, char size[32],
-                      char rate[32])
+static void add_input(struct child_args *a, const struct media_sink *sink, char size[32], char rate[32])
 {
     const struct sluice_image *image = &sink->image;
     bool screen = !sink->file;
@@ -102,16 +101,14 @@ static int start_program(struct media_sink *sink)
         add_encoder(&a, sink, crf);
         child_add(&a, output, NULL);
     } else {
-        child_add(&a, "ffplay", "-v", "error", "-autoexit", "-fflags", "nobuffer", "-flags",
-                  "low_delay", NULL);
+        child_add(&a, "ffplay", "-v", "error", "-autoexit", "-fflags", "nobuffer", "-flags", "low_delay", NULL);
         child_add(&a, "-framedrop", "-window_title", sink->title, NULL);
         if (flip)
             child_add(&a, "-vf", "vflip", NULL);
         add_input(&a, sink, size, rate);
     }
     /* If this process is killed, the encoder reaches the end of the pipe and finishes the file. */
-    int error = child_start(&sink->child, a.list,
-                            CHILD_WRITE | CHILD_STDERR | (sink->file ? 0 : CHILD_TERM));
+    int error = child_start(&sink->child, a.list, CHILD_WRITE | CHILD_STDERR | (sink->file ? 0 : CHILD_TERM));
     free(output);
     return error;
 }
@@ -192,9 +189,12 @@ bool media_close(struct media_sink *sink, const char *command)
     bool done = child_finish(&sink->child, sink->file ? ENCODE_TIMEOUT : 2 * SLUICE_S) || open_window;
     if (!done) {
         child_last_line(&sink->child, reason, sizeof reason);
-        if (sink->file && child_printed(&sink->child, "suitable output format")) /* its last line does not name the cause */
-            say_error(command, "ffmpeg does not support the file type of %s; use .mp4, .mkv or .webm, or .slr for a Sluice recording.",
-                      sink->file);
+        if (sink->file &&
+            child_printed(&sink->child, "suitable output format")) /* its last line does not name the cause */
+            say_error(
+                command,
+                "ffmpeg does not support the file type of %s; use .mp4, .mkv or .webm, or .slr for a Sluice recording.",
+                sink->file);
         else if (reason[0])
             say_error(command, "%s failed: %s", program, reason);
         else

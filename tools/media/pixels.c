@@ -133,8 +133,7 @@ static void choose_range(struct pixels *pixels, const struct sluice_image *image
 {
     bool yuv = pixels->layout->kind == KIND_YUV;
     bool integer = pixels->layout->sample <= SAMPLE_10_HIGH;
-    bool limited = image->colour.range == SLUICE_RANGE_LIMITED ||
-                   (image->colour.range == SLUICE_RANGE_UNKNOWN && yuv);
+    bool limited = image->colour.range == SLUICE_RANGE_LIMITED || (image->colour.range == SLUICE_RANGE_UNKNOWN && yuv);
     if (!limited || !integer) {
         pixels->black = 0;
         pixels->luma = 1;
@@ -175,8 +174,7 @@ bool pixels_plane(const struct sluice_image *image, uint32_t plane, uint64_t *ro
 bool pixels_open(struct pixels *pixels, const struct sluice_array *array)
 {
     const struct sluice_image *image = &array->image;
-    *pixels =
-        (struct pixels){ .base = array->data, .width = image->width, .height = image->height };
+    *pixels = (struct pixels){ .base = array->data, .width = image->width, .height = image->height };
     pixels->layout = find_layout(image->pixel_format);
     if (!pixels->layout || !array->data)
         return false;
@@ -191,8 +189,7 @@ bool pixels_open(struct pixels *pixels, const struct sluice_array *array)
     return true;
 }
 
-static uint8_t *sample_at(const struct pixels *p, const struct component *c, uint32_t x,
-                          uint32_t row)
+static uint8_t *sample_at(const struct pixels *p, const struct component *c, uint32_t x, uint32_t row)
 {
     const struct sluice_plane *plane = &p->planes[c->plane];
     return p->base + plane->offset + (uint64_t)(row >> c->shift_y) * plane->pitch +

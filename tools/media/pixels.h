@@ -20,15 +20,15 @@ struct pixels {
     bool bottom_up;
     bool premultiplied;
     struct sluice_plane planes[SLUICE_MAX_PLANES];
-    unsigned channels; /* 1 gray, 3 RGB, 4 RGBA */
-    unsigned bits;     /* 8, or 16 for formats with 16 */
-    float kr, kb;      /* coefficients of the YUV matrix */
-    bool rgb_matrix;   /* the planes are G, B, R */
+    unsigned channels;         /* 1 gray, 3 RGB, 4 RGBA */
+    unsigned bits;             /* 8, or 16 for formats with 16 */
+    float kr, kb;              /* coefficients of the YUV matrix */
+    bool rgb_matrix;           /* the planes are G, B, R */
     float black, luma, chroma; /* range: Y = black + luma * y, U = 0.5 + chroma * u, of full scale */
 };
 
-/* False if the array is not an image or has no data. An unknown matrix is taken as BT.709 from 720 rows on, else BT.601;
- * an unknown range of YUV as limited. */
+/* False if the array is not an image or has no data. An unknown matrix is taken as BT.709 from 720 rows on, else
+ * BT.601; an unknown range of YUV as limited. */
 bool pixels_open(struct pixels *pixels, const struct sluice_array *array);
 
 /* The bytes per row and the number of rows of a plane; false if the format has no such plane. */

@@ -4,7 +4,6 @@
  */
 #include "png.h"
 
-
 #define STORED_MAX 65535
 
 static uint32_t crc_add(uint32_t crc, const uint8_t *data, size_t size)
@@ -67,13 +66,11 @@ static void chunk_end(struct png *png)
 
 static void stored_begin(struct png *png, size_t size, bool last)
 {
-    uint8_t head[5] = { last, (uint8_t)size, (uint8_t)(size >> 8), (uint8_t)~size,
-                        (uint8_t)(~size >> 8) };
+    uint8_t head[5] = { last, (uint8_t)size, (uint8_t)(size >> 8), (uint8_t)~size, (uint8_t)(~size >> 8) };
     chunk_data(png, head, 5);
 }
 
-void png_begin(struct png *png, FILE *out, uint32_t width, uint32_t height, unsigned channels,
-               unsigned bits)
+void png_begin(struct png *png, FILE *out, uint32_t width, uint32_t height, unsigned channels, unsigned bits)
 {
     static const uint8_t zlib_head[2] = { 0x78, 0x01 };
     uint8_t head[13] = { 0 };

@@ -18,8 +18,7 @@ struct png {
 };
 
 /* `channels` is 1, 3 or 4, `bits` 8 or 16 (high byte first). */
-void png_begin(struct png *png, FILE *out, uint32_t width, uint32_t height, unsigned channels,
-               unsigned bits);
+void png_begin(struct png *png, FILE *out, uint32_t width, uint32_t height, unsigned channels, unsigned bits);
 void png_row(struct png *png, const uint8_t *row);
 
 /* Returns false on a write error. */

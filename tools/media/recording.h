@@ -19,8 +19,7 @@
 /* Writing. Each returns false on an error, with errno. */
 bool recording_create(FILE *file, const char *channel);
 bool recording_put_format(FILE *file, const struct sluice_format *format);
-bool recording_put_frame(FILE *file, const struct sluice_frame *frame,
-                         const struct sluice_array arrays[]);
+bool recording_put_frame(FILE *file, const struct sluice_frame *frame, const struct sluice_array arrays[]);
 bool recording_put_end(FILE *file, uint64_t frames, uint64_t missed);
 
 /* A frame without its data. */

@@ -105,15 +105,13 @@ static bool get_array(const uint8_t **at, struct sluice_array *a, uint64_t *hash
     image->alpha = (uint8_t)get_number(at, 1);
     *at += 2;
     if (ndim > SLUICE_MAX_DIMS || a->nbytes > BYTES_MAX || a->offset > BYTES_MAX ||
-        !memchr(a->name, 0, sizeof a->name) || a->dtype.bits == 0 || a->dtype.bits % 8 ||
-        a->dtype.lanes == 0)
+        !memchr(a->name, 0, sizeof a->name) || a->dtype.bits == 0 || a->dtype.bits % 8 || a->dtype.lanes == 0)
         return false;
     a->ndim = (int32_t)ndim;
     return strides_fit(a) && (image->pixel_format == SLUICE_PIXEL_NONE || planes_fit(a));
 }
 
-static enum recording_block get_format(struct recording *r, const uint8_t *at, uint64_t size,
-                                       uint64_t data)
+static enum recording_block get_format(struct recording *r, const uint8_t *at, uint64_t size, uint64_t data)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
     uint64_t no_hash;
@@ -132,8 +130,7 @@ static enum recording_block get_format(struct recording *r, const uint8_t *at, u
     return RECORDING_FORMAT;
 }
 
-static enum recording_block get_frame(struct recording *r, const uint8_t *at, uint64_t size,
-                                      uint64_t data)
+static enum recording_block get_frame(struct recording *r, const uint8_t *at, uint64_t size, uint64_t data)
 {
     struct recording_frame *f = &r->frame;
     if (size < FRAME_HEAD)
@@ -228,8 +225,7 @@ enum recording_block recording_next(struct recording *r)
     switch (type) {
     case RECORDING_FORMAT: return get_format(r, head, size, data);
     case RECORDING_FRAME: return get_frame(r, head, size, data);
-    case RECORDING_END:
-        return size == END_HEAD && data == 0 ? RECORDING_END : bad(r, "the end block is damaged");
+    case RECORDING_END: return size == END_HEAD && data == 0 ? RECORDING_END : bad(r, "the end block is damaged");
     default: return bad(r, "it has a block of an unknown kind");
     }
 }

@@ -71,8 +71,7 @@ static uint8_t *put_array(uint8_t *at, const struct sluice_array *array, uint64_
     return put_number(at, 0, 2);
 }
 
-static bool put_block(FILE *file, enum recording_block type, const uint8_t *head, size_t head_size,
-                      uint64_t data_size)
+static bool put_block(FILE *file, enum recording_block type, const uint8_t *head, size_t head_size, uint64_t data_size)
 {
     uint8_t block[BLOCK_HEAD], *at = block;
     at = put_number(at, (uint64_t)type, 4);
@@ -94,8 +93,7 @@ bool recording_put_format(FILE *file, const struct sluice_format *format)
     return put_block(file, RECORDING_FORMAT, head, (size_t)(at - head), 0) && fflush(file) == 0;
 }
 
-bool recording_put_frame(FILE *file, const struct sluice_frame *frame,
-                         const struct sluice_array arrays[])
+bool recording_put_frame(FILE *file, const struct sluice_frame *frame, const struct sluice_array arrays[])
 {
     uint8_t head[HEAD_MAX], *at = head;
     uint64_t data = 0;

@@ -30,11 +30,9 @@ int play_open(struct play *play, const struct sluice_format *format)
     if (result)
         return say_result(play->command, result, NULL);
     struct sluice_writer_stats stats = { .size = sizeof stats };
-    while (play->readers && !stop_asked() &&
-           sluice_writer_stats(play->writer, &stats) == SLUICE_OK &&
+    while (play->readers && !stop_asked() && sluice_writer_stats(play->writer, &stats) == SLUICE_OK &&
            stats.readers < play->readers) {
-        progress("waiting for %u readers of '%s', %u connected", play->readers, play->channel,
-                 stats.readers);
+        progress("waiting for %u readers of '%s', %u connected", play->readers, play->channel, stats.readers);
         sleep_until(now_ns() + 5 * SLUICE_MS);
     }
     return EXIT_DONE;
@@ -81,8 +79,8 @@ int play_commit(struct play *play, struct sluice_frame *frame)
     play->committed += result == SLUICE_OK;
     play->dropped += result == SLUICE_NO_SLOT && !play->wait;
     if (!play->quiet)
-        progress("playing '%s': %" PRIu64 " frames, %" PRIu64 " dropped", play->channel,
-                 play->committed, play->dropped);
+        progress("playing '%s': %" PRIu64 " frames, %" PRIu64 " dropped", play->channel, play->committed,
+                 play->dropped);
     return EXIT_DONE;
 }
 

@@ -37,8 +37,7 @@ bool pattern_open(struct pattern *pattern, const struct sluice_array *image)
     return true;
 }
 
-static void fill_square(const struct pixels *pixels, uint32_t left, uint32_t top, uint32_t size,
-                 const float colour[4])
+static void fill_square(const struct pixels *pixels, uint32_t left, uint32_t top, uint32_t size, const float colour[4])
 {
     for (uint32_t y = top; y < top + size && y < pixels->height; y++)
         for (uint32_t x = left; x < left + size && x < pixels->width; x++)
@@ -63,7 +62,7 @@ static void draw_number(const struct pixels *pixels, uint64_t index, uint32_t sc
         for (uint32_t y = 0; y < FONT_HEIGHT + 2; y++)
             for (uint32_t x = 0; x < FONT_STEP; x++)
                 fill_square(pixels, (1 + i * FONT_STEP + x) * scale, (1 + y) * scale, scale,
-                     y > 0 && font_point(text[i], x, y - 1) ? ink : paper);
+                            y > 0 && font_point(text[i], x, y - 1) ? ink : paper);
 }
 
 void pattern_draw(const struct pattern *pattern, const struct sluice_array *image, uint64_t index)

@@ -88,8 +88,7 @@ static FILE *open_recording(const char *path)
     FILE *file = fopen(path, "rbe");
     if (!file)
         return NULL;
-    if (fread(magic, 1, sizeof magic, file) == sizeof magic &&
-        memcmp(magic, RECORDING_MAGIC, sizeof magic) == 0) {
+    if (fread(magic, 1, sizeof magic, file) == sizeof magic && memcmp(magic, RECORDING_MAGIC, sizeof magic) == 0) {
         rewind(file);
         return file;
     }
@@ -101,8 +100,7 @@ static void print_summary(const struct play *play)
 {
     double seconds = (double)(now_ns() - play->start_ns) / 1e9;
     progress_end();
-    printf("played %" PRIu64 " frames, dropped %" PRIu64 ", %.1f fps\n", play->committed,
-           play->dropped,
+    printf("played %" PRIu64 " frames, dropped %" PRIu64 ", %.1f fps\n", play->committed, play->dropped,
            seconds > 0 && play->committed ? (double)(play->committed - 1) / seconds : 0);
 }
 
@@ -148,13 +146,12 @@ const struct command play_command = {
                "anything that ffmpeg reads, including URLs such as rtsp://. DEVICE is a camera, such as\n"
                "/dev/video0. 'test' is a moving picture. Pixels are decoded directly into the channel's\n"
                "slots, or for a GPU into pinned memory. Ctrl-C stops.\n",
-    .examples =
-        "  sluice play test camera                       moving picture, 1280x720, 30 fps\n"
-        "  sluice play clip.mp4 camera --loop            a clip, repeated\n"
-        "  sluice play clip.mp4 camera --size 640x360 --format nv12\n"
-        "  sluice play /dev/video0 camera --size 1280x720\n"
-        "  sluice play clip.mp4 camera --device cuda:0   frames in a GPU's memory\n"
-        "  sluice play take.slr camera --fps max --wait  a recording as fast as possible\n",
+    .examples = "  sluice play test camera                       moving picture, 1280x720, 30 fps\n"
+                "  sluice play clip.mp4 camera --loop            a clip, repeated\n"
+                "  sluice play clip.mp4 camera --size 640x360 --format nv12\n"
+                "  sluice play /dev/video0 camera --size 1280x720\n"
+                "  sluice play clip.mp4 camera --device cuda:0   frames in a GPU's memory\n"
+                "  sluice play take.slr camera --fps max --wait  a recording as fast as possible\n",
     .options = options,
     .min_arguments = 2,
     .max_arguments = 2,

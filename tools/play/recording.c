@@ -40,16 +40,14 @@ static int grow_format(struct play *play, struct replay *replay)
     const struct recording_frame *recorded = &replay->recording.frame;
     struct sluice_format format = replay->recording.format;
     if (recorded->array_count != format.array_count) {
-        say_error(play->command, "%s: frame %" PRIu64 " does not fit its format.", play->source,
-                  recorded->sequence);
+        say_error(play->command, "%s: frame %" PRIu64 " does not fit its format.", play->source, recorded->sequence);
         return EXIT_FAILED;
     }
     memcpy(format.arrays, recorded->arrays, sizeof format.arrays);
     return use_format(play, replay, &format);
 }
 
-static int reshape_arrays(struct play *play, struct sluice_frame *frame,
-                        const struct recording_frame *recorded)
+static int reshape_arrays(struct play *play, struct sluice_frame *frame, const struct recording_frame *recorded)
 {
     int result = SLUICE_OK;
     for (uint32_t i = 0; i < recorded->array_count && result == SLUICE_OK; i++)
@@ -62,20 +60,18 @@ static bool same_layout(const struct sluice_array *a, const struct sluice_array 
     return a->nbytes == b->nbytes && a->ndim == b->ndim &&
            memcmp(a->strides, b->strides, (size_t)a->ndim * sizeof a->strides[0]) == 0 &&
            (!a->image.pixel_format ||
-            memcmp(a->image.planes, b->image.planes,
-                   a->image.plane_count * sizeof a->image.planes[0]) == 0);
+            memcmp(a->image.planes, b->image.planes, a->image.plane_count * sizeof a->image.planes[0]) == 0);
 }
 
 static bool same_content(const struct sluice_array *a, const struct sluice_array *b)
 {
-    return memcmp(&a->dtype, &b->dtype, sizeof a->dtype) == 0 &&
-           a->image.pixel_format == b->image.pixel_format && a->image.width == b->image.width &&
-           a->image.height == b->image.height && a->image.plane_count == b->image.plane_count;
+    return memcmp(&a->dtype, &b->dtype, sizeof a->dtype) == 0 && a->image.pixel_format == b->image.pixel_format &&
+           a->image.width == b->image.width && a->image.height == b->image.height &&
+           a->image.plane_count == b->image.plane_count;
 }
 
 /* Reads one array into the slot, through a buffer if the layouts differ. */
-static enum recording_block read_array(struct play *play, struct replay *replay,
-                                       struct sluice_frame *frame)
+static enum recording_block read_array(struct play *play, struct replay *replay, struct sluice_frame *frame)
 {
     struct recording *recording = &replay->recording;
     struct sluice_array from = recording->frame.arrays[recording->data_next], to;
@@ -107,7 +103,8 @@ static void set_due(struct play *play, struct replay *replay)
 {
     const struct recording_frame *recorded = &replay->recording.frame;
     /* Unsigned: the times in a file may be any numbers. */
-    int64_t step = replay->frames ? (int64_t)((uint64_t)recorded->commit_ns - (uint64_t)replay->last_ns) : replay->step_ns;
+    int64_t step =
+        replay->frames ? (int64_t)((uint64_t)recorded->commit_ns - (uint64_t)replay->last_ns) : replay->step_ns;
     /* A recording across a reboot jumps in time. */
     if (step < 0 || step > 60 * SLUICE_S)
         step = 0;
@@ -153,14 +150,12 @@ static int replay_frame(struct play *play, struct replay *replay, enum recording
 }
 
 /* Plays the file once; *state tells how it ended. */
-static int play_pass(struct play *play, struct replay *replay, FILE *file,
-                     enum recording_block *state)
+static int play_pass(struct play *play, struct replay *replay, FILE *file, enum recording_block *state)
 {
     int code = EXIT_DONE;
     replay->frames = 0;
     *state = recording_open(&replay->recording, file);
-    while (code == EXIT_DONE && !play_is_done(play) &&
-           (*state == RECORDING_FORMAT || *state == RECORDING_FRAME)) {
+    while (code == EXIT_DONE && !play_is_done(play) && (*state == RECORDING_FORMAT || *state == RECORDING_FRAME)) {
         *state = recording_next(&replay->recording);
         if (*state == RECORDING_FORMAT)
             code = use_format(play, replay, &replay->recording.format);
@@ -187,16 +182,14 @@ int play_recording(struct play *play, FILE *file)
     do {
         rewind(file);
         code = play_pass(play, replay, file, &state);
-    } while (play->loop && code == EXIT_DONE && replay->frames && state != RECORDING_BAD &&
-             !play_is_done(play));
+    } while (play->loop && code == EXIT_DONE && replay->frames && state != RECORDING_BAD && !play_is_done(play));
     if (code == EXIT_DONE && state == RECORDING_BAD) {
-        say_error(play->command, "%s: %s, near byte %" PRIu64 "; the frames before were played.",
-                  play->source, replay->recording.problem, replay->recording.at);
+        say_error(play->command, "%s: %s, near byte %" PRIu64 "; the frames before were played.", play->source,
+                  replay->recording.problem, replay->recording.at);
         code = EXIT_FAILED;
     } else if (code == EXIT_DONE && state == RECORDING_CUT) {
-        say_error(play->command,
-                  "%s is cut short; its %" PRIu64 " whole frames were played.",
-                  play->source, replay->frames);
+        say_error(play->command, "%s is cut short; its %" PRIu64 " whole frames were played.", play->source,
+                  replay->frames);
     }
     free(replay->buffer);
     free(replay);

@@ -82,8 +82,7 @@ static struct sluice_array *find_array(struct upload *upload, const char *name)
 
 int upload_begin(struct upload *upload, struct sluice_frame *frame)
 {
-    return upload->on_gpu ? begin_on_gpu(upload, frame)
-                       : sluice_writer_begin(upload->writer, SLUICE_DEFAULT, frame);
+    return upload->on_gpu ? begin_on_gpu(upload, frame) : sluice_writer_begin(upload->writer, SLUICE_DEFAULT, frame);
 }
 
 int upload_commit(struct upload *upload, struct sluice_frame *frame)
@@ -92,8 +91,8 @@ int upload_commit(struct upload *upload, struct sluice_frame *frame)
         return sluice_writer_commit(upload->writer, frame, SLUICE_ON_CPU);
     int result = upload->laid_out ? SLUICE_OK : lay_out(upload);
     return result ? result
-                  : sluice_writer_send_frame(upload->writer, frame, upload->arrays, upload->count,
-                                             SLUICE_ON_CPU, &upload->ticket);
+                  : sluice_writer_send_frame(upload->writer, frame, upload->arrays, upload->count, SLUICE_ON_CPU,
+                                             &upload->ticket);
 }
 
 void upload_cancel(struct upload *upload, struct sluice_frame *frame)
@@ -102,8 +101,7 @@ void upload_cancel(struct upload *upload, struct sluice_frame *frame)
         sluice_writer_cancel(upload->writer, frame, SLUICE_ON_CPU);
 }
 
-int upload_array_at(struct upload *upload, const struct sluice_frame *frame, uint32_t index,
-                   struct sluice_array *array)
+int upload_array_at(struct upload *upload, const struct sluice_frame *frame, uint32_t index, struct sluice_array *array)
 {
     if (!upload->on_gpu)
         return sluice_frame_array_at(frame, index, array);
@@ -115,14 +113,12 @@ int upload_array_at(struct upload *upload, const struct sluice_frame *frame, uin
     return result;
 }
 
-int upload_array(struct upload *upload, const struct sluice_frame *frame, const char *name,
-                struct sluice_array *array)
+int upload_array(struct upload *upload, const struct sluice_frame *frame, const char *name, struct sluice_array *array)
 {
     if (!upload->on_gpu)
         return sluice_frame_array(frame, name, array);
     const struct sluice_array *found = find_array(upload, name);
-    return found ? upload_array_at(upload, frame, (uint32_t)(found - upload->arrays), array)
-                 : SLUICE_E_NOT_FOUND;
+    return found ? upload_array_at(upload, frame, (uint32_t)(found - upload->arrays), array) : SLUICE_E_NOT_FOUND;
 }
 
 int upload_reshape(struct upload *upload, struct sluice_frame *frame, const struct sluice_array *want)
@@ -140,9 +136,8 @@ int upload_reshape(struct upload *upload, struct sluice_frame *frame, const stru
     int result = sluice_frame_array(frame, want->name, &have);
     if (result || (have.ndim == want->ndim && memcmp(have.shape, want->shape, shape) == 0))
         return result;
-    return want->image.pixel_format
-               ? sluice_frame_resize(frame, want->name, want->image.width, want->image.height)
-               : sluice_frame_reshape(frame, want->name, want->ndim, want->shape);
+    return want->image.pixel_format ? sluice_frame_resize(frame, want->name, want->image.width, want->image.height)
+                                    : sluice_frame_reshape(frame, want->name, want->ndim, want->shape);
 }
 
 void upload_close(struct upload *upload)

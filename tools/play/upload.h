@@ -26,17 +26,16 @@ struct upload {
 /* All functions return a result of the library. `device` NULL is host memory. The caller closes the writer. */
 int upload_open(struct upload *upload, sluice_writer *writer, const char *device);
 
-/* Like sluice_writer_begin and _commit. For a GPU upload_commit chooses the slot; if it returns SLUICE_NO_SLOT, it may be
- * called again. */
+/* Like sluice_writer_begin and _commit. For a GPU upload_commit chooses the slot; if it returns SLUICE_NO_SLOT, it may
+ * be called again. */
 int upload_begin(struct upload *upload, struct sluice_frame *frame);
 int upload_commit(struct upload *upload, struct sluice_frame *frame);
 void upload_cancel(struct upload *upload, struct sluice_frame *frame);
 
 /* Like sluice_frame_array and _array_at. */
-int upload_array(struct upload *upload, const struct sluice_frame *frame, const char *name,
-                struct sluice_array *array);
+int upload_array(struct upload *upload, const struct sluice_frame *frame, const char *name, struct sluice_array *array);
 int upload_array_at(struct upload *upload, const struct sluice_frame *frame, uint32_t index,
-                   struct sluice_array *array);
+                    struct sluice_array *array);
 
 /* Gives the array with the name of `want` the same shape; call it before upload_array. SLUICE_E_CAPACITY if it does not
  * fit the slot; on a GPU upload_commit allocates larger slots instead. */

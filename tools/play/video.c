@@ -34,9 +34,7 @@ static int choose_source(struct play *play, struct video *video)
     source->height = play->height;
     source->format = play->format;
     source->loop = play->loop;
-    source->kind = strcmp(play->source, "test") == 0 ? MEDIA_TEST
-                   : is_device(play->source)         ? MEDIA_DEVICE
-                                                     : MEDIA_FILE;
+    source->kind = strcmp(play->source, "test") == 0 ? MEDIA_TEST : is_device(play->source) ? MEDIA_DEVICE : MEDIA_FILE;
     if (source->kind != MEDIA_FILE && play->fps > 0)
         source->fps = play->fps;
     if (!media_probe(source, play->command))
@@ -54,8 +52,7 @@ static int choose_source(struct play *play, struct video *video)
 static int open_channel(struct play *play, const struct media_source *source)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
-    int result =
-        sluice_format_add_image(&format, "image", source->format, source->width, source->height);
+    int result = sluice_format_add_image(&format, "image", source->format, source->width, source->height);
     if (result)
         return say_result(play->command, result, NULL);
     format.arrays[0].image.colour = source->colour;
@@ -85,11 +82,9 @@ static bool skip_image(struct play *play, struct video *video, uint64_t nbytes)
     return video->discard && child_read(&video->ffmpeg, video->discard, nbytes) == nbytes;
 }
 
-static void put_meta(struct play *play, struct sluice_frame *frame, uint64_t index,
-                     int64_t pts)
+static void put_meta(struct play *play, struct sluice_frame *frame, uint64_t index, int64_t pts)
 {
-    int size = snprintf(frame->meta, SLUICE_MAX_META, "{\"pts_ns\":%" PRId64 ",\"index\":%" PRIu64,
-                        pts, index);
+    int size = snprintf(frame->meta, SLUICE_MAX_META, "{\"pts_ns\":%" PRId64 ",\"index\":%" PRIu64, pts, index);
     char *at = (char *)frame->meta + size;
     if (play->hash)
         size += snprintf(at, 64, ",\"hash\":\"%016" PRIx64 "\"}", play_hash(play, frame));
@@ -124,8 +119,7 @@ static int play_frame(struct play *play, struct video *video, uint64_t nbytes, b
     else if (play->start_ns == 0)
         play->start_ns = now_ns();
     if (result == SLUICE_OK) {
-        put_meta(play, &frame, video->index,
-                 (int64_t)((double)video->index / video->source.fps * 1e9));
+        put_meta(play, &frame, video->index, (int64_t)((double)video->index / video->source.fps * 1e9));
         frame.capture_ns = now_ns();
         if (play_commit(play, &frame) != EXIT_DONE)
             return EXIT_FAILED;
@@ -145,8 +139,7 @@ static int end_ffmpeg(struct play *play, struct video *video)
     bool success = child_finish(&video->ffmpeg, 5 * SLUICE_S);
     child_last_line(&video->ffmpeg, reason, sizeof reason);
     if (!success || play->committed + play->dropped == 0) {
-        say_error(play->command, "ffmpeg cannot decode %s%s%s", play->source,
-                  reason[0] ? ": " : ".", reason);
+        say_error(play->command, "ffmpeg cannot decode %s%s%s", play->source, reason[0] ? ": " : ".", reason);
         return EXIT_FAILED;
     }
     return EXIT_DONE;

@@ -58,8 +58,8 @@ static int create_recording(struct record *record)
 /* Reports errno, and cuts off what follows `end`, the end of the last whole frame. */
 static int abort_recording(struct record *record, off_t end)
 {
-    say_error(record->command, "cannot write to %s: %s. It has the %" PRIu64 " frames before.",
-              record->path, strerror(errno), record->frames);
+    say_error(record->command, "cannot write to %s: %s. It has the %" PRIu64 " frames before.", record->path,
+              strerror(errno), record->frames);
     clearerr(record->file);
     if (ftruncate(fileno(record->file), end) == 0)
         fseeko(record->file, end, SEEK_SET);
@@ -90,8 +90,7 @@ static int write_raw_frame(struct record *record, const struct sluice_frame *fra
         readback_map(&record->readback, &arrays[i]);
     }
     off_t end = ftello(record->file);
-    if (!write_format_if_changed(record, frame) ||
-        !recording_put_frame(record->file, frame, arrays))
+    if (!write_format_if_changed(record, frame) || !recording_put_frame(record->file, frame, arrays))
         return abort_recording(record, end);
     return EXIT_DONE;
 }
@@ -109,8 +108,7 @@ static int finish_recording(struct record *record, int code)
 
 static bool is_done(const struct record *record)
 {
-    return stop_asked() || (record->max_frames && record->frames >= record->max_frames) ||
-           now_ns() >= record->end_ns;
+    return stop_asked() || (record->max_frames && record->frames >= record->max_frames) || now_ns() >= record->end_ns;
 }
 
 static int write_frame(struct record *record, const struct sluice_frame *frame)
@@ -126,8 +124,8 @@ static int write_frame(struct record *record, const struct sluice_frame *frame)
     record->sessions += frame->session != record->session;
     record->session = frame->session;
     if (!record->quiet)
-        progress("recording '%s': %" PRIu64 " frames, %" PRIu64 " missed", record->channel,
-                 record->frames, record->missed);
+        progress("recording '%s': %" PRIu64 " frames, %" PRIu64 " missed", record->channel, record->frames,
+                 record->missed);
     return EXIT_DONE;
 }
 
@@ -152,8 +150,8 @@ static int handle_no_frame(struct record *record, int result)
     if (result == SLUICE_CLOSED)
         sleep_until(now_ns() + REOPEN_INTERVAL);
     if (!record->quiet)
-        progress("recording '%s': %" PRIu64 " frames, waiting: %s", record->channel,
-                 record->frames, sluice_result_text(result));
+        progress("recording '%s': %" PRIu64 " frames, waiting: %s", record->channel, record->frames,
+                 sluice_result_text(result));
     return EXIT_DONE;
 }
 
@@ -162,8 +160,7 @@ static int record_frames(struct record *record)
     int code = EXIT_DONE;
     while (code == EXIT_DONE && !is_done(record)) {
         struct sluice_frame frame;
-        int result =
-            sluice_reader_acquire(record->reader, SLUICE_ON_CPU, ACQUIRE_TIMEOUT, &frame);
+        int result = sluice_reader_acquire(record->reader, SLUICE_ON_CPU, ACQUIRE_TIMEOUT, &frame);
         if (result == SLUICE_CLOSED && !record->follow)
             break;
         if (result == SLUICE_OK)
@@ -272,13 +269,12 @@ const struct command record_command = {
     .name = "record",
     .arguments = "CHANNEL FILE",
     .summary = "record every frame of a channel",
-    .details =
-        "If FILE ends in .slr, it becomes a Sluice recording: every frame bit for bit, with its\n"
-        "timing, format and metadata, for 'sluice play'. Any other FILE is a video, encoded by\n"
-        "ffmpeg in the format of its name. If the writer is killed, recording continues when it\n"
-        "restarts. Recording ends when the writer closes (see --follow), or with Ctrl-C. An\n"
-        "existing FILE is replaced. When a video changes its size, it continues in a new file\n"
-        "with .2, .3 and so on before the ending.\n",
+    .details = "If FILE ends in .slr, it becomes a Sluice recording: every frame bit for bit, with its\n"
+               "timing, format and metadata, for 'sluice play'. Any other FILE is a video, encoded by\n"
+               "ffmpeg in the format of its name. If the writer is killed, recording continues when it\n"
+               "restarts. Recording ends when the writer closes (see --follow), or with Ctrl-C. An\n"
+               "existing FILE is replaced. When a video changes its size, it continues in a new file\n"
+               "with .2, .3 and so on before the ending.\n",
     .examples = "  sluice record camera take.slr\n"
                 "  sluice record camera take.mp4 --seconds 10 --crf 18\n"
                 "  sluice record camera take.slr --frames 100 --depth 8\n",

@@ -18,8 +18,8 @@ struct record {
     /* ---- the command line ---- */
     const char *command; /* for messages */
     const char *channel, *path, *array;
-    uint32_t max_frames;  /* 0: no limit */
-    int64_t duration_ns;  /* 0: no limit */
+    uint32_t max_frames; /* 0: no limit */
+    int64_t duration_ns; /* 0: no limit */
     int64_t open_timeout_ns;
     uint32_t depth, every, undeclared;
     bool raw, follow, quiet;

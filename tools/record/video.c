@@ -21,7 +21,7 @@
 static double round_rate(double rate)
 {
     static const double common[] = { 10, 12, 12.5, 15,  20,  24,  25, 30000.0 / 1001, 30, 48, 50,
-                                    60, 72, 90,   100, 120, 144, 240 };
+                                     60, 72, 90,   100, 120, 144, 240 };
     double nearest = common[0];
     for (size_t i = 1; i < sizeof common / sizeof common[0]; i++)
         if (fabs(rate - common[i]) < fabs(rate - nearest))
@@ -65,28 +65,26 @@ static void name_segment(struct record *record)
     if (record->segment == 1)
         snprintf(record->segment_path, sizeof record->segment_path, "%s", record->path);
     else
-        snprintf(record->segment_path, sizeof record->segment_path, "%.*s.%u%s", stem, record->path,
-                 record->segment, dot ? dot : "");
+        snprintf(record->segment_path, sizeof record->segment_path, "%.*s.%u%s", stem, record->path, record->segment,
+                 dot ? dot : "");
     record->sink.file = record->segment_path;
 }
 
-static int start_segment(struct record *record, const struct sluice_frame *frame,
-                         const struct sluice_array *image)
+static int start_segment(struct record *record, const struct sluice_frame *frame, const struct sluice_array *image)
 {
     if (record->segment && !media_close(&record->sink, record->command))
         return EXIT_FAILED;
     name_segment(record);
     if (record->segment > 1)
-        say_error(record->command, "the image size changed to %ux%u; continuing in %s.",
-                  image->image.width, image->image.height, record->segment_path);
+        say_error(record->command, "the image size changed to %ux%u; continuing in %s.", image->image.width,
+                  image->image.height, record->segment_path);
     record->segment_start_ns = frame->commit_ns;
     record->segment_frames = 0;
     return media_open(&record->sink, image, record->command) ? EXIT_DONE : EXIT_FAILED;
 }
 
 /* Writes the image once, or after a gap as often as the video needs to catch up. */
-static int write_until_due(struct record *record, const struct sluice_frame *frame,
-                           const struct sluice_array *image)
+static int write_until_due(struct record *record, const struct sluice_frame *frame, const struct sluice_array *image)
 {
     double due = (double)(frame->commit_ns - record->segment_start_ns) * record->sink.fps / 1e9;
     bool after_gap = due > (double)record->segment_frames + JITTER_FRAMES;

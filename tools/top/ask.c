@@ -136,8 +136,8 @@ static void query_writer(struct top *top, struct top_channel *channel, const ato
         if (is_cipd(channel->entry.name))
             result = cipd_channel_info(channel->entry.name, RETRY_TIMEOUT, &info, reason, sizeof reason);
         else if ((result = query_channel(channel->entry.name, channel->entry.pid,
-                                       now_ns() + (channel->timeouts ? RETRY_TIMEOUT : WRITER_TIMEOUT), stop, &info, readers,
-                                       SLUICE_MAX_READERS)))
+                                         now_ns() + (channel->timeouts ? RETRY_TIMEOUT : WRITER_TIMEOUT), stop, &info,
+                                         readers, SLUICE_MAX_READERS)))
             snprintf(reason, sizeof reason, "%s", sluice_last_error());
         int64_t interval = SLUICE_S << (channel->timeouts < 4 ? channel->timeouts : 4);
         channel->timeouts = result == SLUICE_TIMEOUT ? channel->timeouts + 1 : 0;

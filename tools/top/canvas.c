@@ -132,8 +132,7 @@ void canvas_skip_to(struct canvas *canvas, unsigned row)
 
 /* ---- sparklines ---- */
 
-void canvas_sparkline(struct canvas *canvas, unsigned style, const float *values, size_t count,
-                  unsigned width)
+void canvas_sparkline(struct canvas *canvas, unsigned style, const float *values, size_t count, unsigned width)
 {
     static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
     static const char *const ascii[] = { "_", ".", ":", "-", "=", "+", "*", "#" };
@@ -154,8 +153,7 @@ void canvas_sparkline(struct canvas *canvas, unsigned style, const float *values
     for (size_t i = 0; i < count; i++) {
         bool known = isfinite(values[i]) && values[i] >= 0;
         size_t level = known && top > 0 ? (size_t)lroundf(values[i] / top * 6) : 0;
-        used +=
-            (size_t)snprintf(text + used, sizeof text - used, "%s", known ? levels[level] : " ");
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s", known ? levels[level] : " ");
     }
     put_clean(canvas, style, text);
 }

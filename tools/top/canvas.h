@@ -35,8 +35,7 @@ void canvas_begin(struct canvas *canvas, unsigned width, unsigned height);
 void canvas_free(struct canvas *canvas);
 
 /* Appends text to the line, clipped at the edge. Unprintable characters become '?'. */
-void canvas_put(struct canvas *canvas, unsigned style, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void canvas_put(struct canvas *canvas, unsigned style, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Ends the line. Lines below the screen are ignored. */
 void canvas_line(struct canvas *canvas);
@@ -45,7 +44,6 @@ void canvas_line(struct canvas *canvas);
 void canvas_skip_to(struct canvas *canvas, unsigned row);
 
 /* Draws values as blocks of different height, the last one at the right; NAN is a gap. */
-void canvas_sparkline(struct canvas *canvas, unsigned style, const float *values, size_t count,
-                  unsigned width);
+void canvas_sparkline(struct canvas *canvas, unsigned style, const float *values, size_t count, unsigned width);
 
 #endif

@@ -60,8 +60,8 @@ static void draw_writer(struct canvas *canvas, const struct top_channel *channel
     const struct sluice_channel_info *info = &channel->info;
     char format[FORMAT_TEXT], device[DEVICE_TEXT], a[TERM_TEXT];
     put_label(canvas, "writer");
-    canvas_put(canvas, STYLE_PLAIN, "%s, process %u, user %u, device %s, wire version %u",
-               info->program, info->pid, info->uid, text_device(device, info), info->wire_version);
+    canvas_put(canvas, STYLE_PLAIN, "%s, process %u, user %u, device %s, wire version %u", info->program, info->pid,
+               info->uid, text_device(device, info), info->wire_version);
     canvas_line(canvas);
     put_label(canvas, "session");
     canvas_put(canvas, STYLE_PLAIN, "%016" PRIx64 ", open for %s, generation %u", info->session,
@@ -73,8 +73,8 @@ static void draw_writer(struct canvas *canvas, const struct top_channel *channel
         canvas_put(canvas, STYLE_YELLOW, "; readers may change frames");
     canvas_line(canvas);
     put_label(canvas, "slots");
-    canvas_put(canvas, STYLE_PLAIN, "%u of at most %u, %s each; without a free slot the writer %s",
-               info->slots, info->max_slots, text_bytes(a, info->format.slot_bytes),
+    canvas_put(canvas, STYLE_PLAIN, "%u of at most %u, %s each; without a free slot the writer %s", info->slots,
+               info->max_slots, text_bytes(a, info->format.slot_bytes),
                info->policy == SLUICE_WAIT ? "waits" : "drops");
     put_leases(canvas, channel);
     canvas_line(canvas);
@@ -89,8 +89,7 @@ static void draw_history(struct canvas *canvas, const struct top_channel *channe
     put_label(canvas, "fps");
     if (canvas->column + count > canvas->width)
         count = canvas->width > canvas->column ? canvas->width - canvas->column : 0;
-    canvas_sparkline(canvas, STYLE_CYAN, channel->history + TOP_HISTORY - count, count,
-                 (unsigned)count);
+    canvas_sparkline(canvas, STYLE_CYAN, channel->history + TOP_HISTORY - count, count, (unsigned)count);
     canvas_line(canvas);
 }
 
@@ -99,25 +98,20 @@ static void draw_frames(struct canvas *canvas, const struct top_channel *channel
     const struct sluice_channel_info *info = &channel->info;
     char a[TERM_TEXT], b[TERM_TEXT];
     put_label(canvas, "frames");
-    canvas_put(canvas, STYLE_PLAIN, "%" PRIu64 " committed (%s)", info->committed,
-               text_bytes(a, info->bytes));
+    canvas_put(canvas, STYLE_PLAIN, "%" PRIu64 " committed (%s)", info->committed, text_bytes(a, info->bytes));
     if (channel->fps >= 0)
-        canvas_put(canvas, STYLE_BOLD, ", %.1f per second (%s)", channel->fps,
-                   text_bytes(a, (uint64_t)channel->bytes));
+        canvas_put(canvas, STYLE_BOLD, ", %.1f per second (%s)", channel->fps, text_bytes(a, (uint64_t)channel->bytes));
     if (info->last_commit_ns)
-        canvas_put(canvas, STYLE_PLAIN, ", the last %s ago",
-                   text_duration(b, info->now_ns - info->last_commit_ns));
+        canvas_put(canvas, STYLE_PLAIN, ", the last %s ago", text_duration(b, info->now_ns - info->last_commit_ns));
     canvas_line(canvas);
     put_label(canvas, "lost");
-    canvas_put(canvas, info->dropped ? STYLE_YELLOW : STYLE_PLAIN, "%" PRIu64 " dropped",
-               info->dropped);
+    canvas_put(canvas, info->dropped ? STYLE_YELLOW : STYLE_PLAIN, "%" PRIu64 " dropped", info->dropped);
     if (channel->new_drops)
         canvas_put(canvas, STYLE_YELLOW | STYLE_BOLD, " (+%" PRIu64 ")", channel->new_drops);
     canvas_put(canvas, STYLE_PLAIN, ", %" PRIu64 " overwritten before slow readers read them", info->stolen);
     canvas_line(canvas);
     put_label(canvas, "readers");
-    canvas_put(canvas, STYLE_PLAIN,
-               "%u of at most %u; %" PRIu64 " died, %" PRIu64 " evicted, %" PRIu64 " refused",
+    canvas_put(canvas, STYLE_PLAIN, "%u of at most %u; %" PRIu64 " died, %" PRIu64 " evicted, %" PRIu64 " refused",
                info->readers, info->max_readers, info->died, info->evicted, info->refused);
     canvas_line(canvas);
     draw_history(canvas, channel);
@@ -133,8 +127,8 @@ static void draw_gpu(struct canvas *canvas, const struct nvml_gpu *gpu)
     canvas_line(canvas);
 }
 
-void top_draw_channel(struct canvas *canvas, const struct top *top,
-                      const struct top_channel *channel, struct top_grid *readers, unsigned until)
+void top_draw_channel(struct canvas *canvas, const struct top *top, const struct top_channel *channel,
+                      struct top_grid *readers, unsigned until)
 {
     const void *rows[SLUICE_MAX_READERS];
     uint32_t count = channel->reader_count;
@@ -178,7 +172,8 @@ struct page {
 };
 
 /* A line with `left` padded to `width`, followed by the first `length` bytes of `right`. */
-static void put_line(struct page *page, unsigned style, const char *left, unsigned width, const char *right, size_t length)
+static void put_line(struct page *page, unsigned style, const char *left, unsigned width, const char *right,
+                     size_t length)
 {
     if (page->count++ < page->first || page->canvas->row >= page->until)
         return;

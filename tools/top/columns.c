@@ -113,16 +113,13 @@ enum {
 
 static const struct top_column channel_columns[] = {
     [NAME] = { "name", "CHANNEL", "name", 8, 0, true },
-    [STATE] = { "state", "STATE", "live, stuck, unfinished, dead, refused, version or odd: see sluice ls", 7, 1,
-                true },
+    [STATE] = { "state", "STATE", "live, stuck, unfinished, dead, refused, version or odd: see sluice ls", 7, 1, true },
     [FPS] = { "fps", "FPS", "frames committed per second", 7, 2, false },
     [LATENCY] = { "latency", "LATENCY", "commit to acquire, average of all readers", 8, 3, false },
-    [LONGEST] = { "longest", "LONGEST", "the longest latency in the last one to two seconds", 8, 8,
-                  false },
+    [LONGEST] = { "longest", "LONGEST", "the longest latency in the last one to two seconds", 8, 8, false },
     [HELD] = { "held", "HELD", "acquire to release, average of the last few leases", 8, 9, false },
     [DROPS] = { "drops", "DROPS", "frames dropped without a free slot; bold while it grows", 6, 4, false },
-    [MISSED] = { "missed", "MISSED", "frames that readers missed; bold while it grows", 6, 5,
-                 false },
+    [MISSED] = { "missed", "MISSED", "frames that readers missed; bold while it grows", 6, 5, false },
     [LAG] = { "lag", "LAG", "frames that the slowest reader is behind", 4, 6, false },
     [LEASES] = { "leases", "LEASES", "frames that readers hold now", 6, 10, false },
     [OLDEST] = { "oldest", "OLDEST", "age of the oldest lease", 8, 12, false },
@@ -167,9 +164,7 @@ static void channel_cell(const void *row, size_t column, struct top_cell *cell)
     case FORMAT: set_text(cell, text_format(format, &info->format)); break;
     case DEVICE: set_text(cell, info->device[0] ? info->device : "-"); break;
     case WRITER: snprintf(cell->text, sizeof cell->text, "%s[%u]", info->program, info->pid); break;
-    case AGE:
-        set_time(cell, info->last_commit_ns ? (double)(info->now_ns - info->last_commit_ns) : NAN);
-        break;
+    case AGE: set_time(cell, info->last_commit_ns ? (double)(info->now_ns - info->last_commit_ns) : NAN); break;
     default: break;
     }
 }
@@ -238,13 +233,11 @@ static const struct top_column reader_columns[] = {
     [R_MODE] = { "mode", "MODE", "newest, or in order", 8, 6, true },
     [R_FPS] = { "fps", "FPS", "frames acquired per second", 7, 2, false },
     [R_LATENCY] = { "latency", "LATENCY", "commit to acquire, average", 8, 3, false },
-    [R_LONGEST] = { "longest", "LONGEST", "the longest latency in the last one to two seconds", 8, 10,
-                    false },
+    [R_LONGEST] = { "longest", "LONGEST", "the longest latency in the last one to two seconds", 8, 10, false },
     [R_HELD] = { "held", "HELD", "acquire to release, average of the last few leases", 8, 7, false },
     [R_LEASES] = { "leases", "LEASES", "frames that it holds now", 6, 8, false },
     [R_OLDEST] = { "oldest", "OLDEST", "age of its oldest lease", 8, 9, false },
-    [R_PARKED] = { "parked", "PARKED", "GPU streams that wait for frames acquired ahead", 6,
-                   17, false },
+    [R_PARKED] = { "parked", "PARKED", "GPU streams that wait for frames acquired ahead", 6, 17, false },
     [R_LAG] = { "lag", "LAG", "frames that it is behind", 4, 4, false },
     [R_TAKEN] = { "taken", "TAKEN", "frames acquired", 7, 11, false },
     [R_MISSED] = { "missed", "MISSED", "frames that it missed", 6, 5, false },
@@ -260,8 +253,7 @@ static void set_slots(struct top_cell *cell, uint64_t slots)
     size_t used = 0;
     for (unsigned slot = 0; slot < 64 && used < sizeof cell->text - 8; slot++)
         if (slots >> slot & 1)
-            used += (size_t)snprintf(cell->text + used, sizeof cell->text - used, "%s%u",
-                                     used ? "," : "", slot);
+            used += (size_t)snprintf(cell->text + used, sizeof cell->text - used, "%s%u", used ? "," : "", slot);
 }
 
 static void reader_cell(const void *row, size_t column, struct top_cell *cell)
@@ -276,8 +268,8 @@ static void reader_cell(const void *row, size_t column, struct top_cell *cell)
         snprintf(cell->text, sizeof cell->text, "%u", info->pid);
         break;
     case R_MODE:
-        snprintf(cell->text, sizeof cell->text, "%s%s%s", mode_name(info->mode),
-                 info->writable ? ", writes" : "", info->ahead ? ", ahead" : "");
+        snprintf(cell->text, sizeof cell->text, "%s%s%s", mode_name(info->mode), info->writable ? ", writes" : "",
+                 info->ahead ? ", ahead" : "");
         break;
     case R_FPS: set_rate(cell, reader->fps); break;
     case R_LATENCY: set_time(cell, reader->latency_ns); break;
@@ -294,8 +286,8 @@ static void reader_cell(const void *row, size_t column, struct top_cell *cell)
     case R_EVERY: set_count(cell, info->every); break;
     case R_SLOTS: set_slots(cell, info->held_slots); break;
     case R_PATH:
-        snprintf(cell->text, sizeof cell->text, "%s%s%s", info->path,
-                 info->copy_reason[0] ? "; copied: " : "", info->copy_reason);
+        snprintf(cell->text, sizeof cell->text, "%s%s%s", info->path, info->copy_reason[0] ? "; copied: " : "",
+                 info->copy_reason);
         break;
     default: break;
     }

@@ -15,12 +15,10 @@
 static bool has_gpu(const struct top_channel *channel)
 {
     static const unsigned char none[16];
-    return channel->answered && channel->entry.live &&
-           memcmp(channel->info.device_uuid, none, sizeof none) != 0;
+    return channel->answered && channel->entry.live && memcmp(channel->info.device_uuid, none, sizeof none) != 0;
 }
 
-static const struct top_gpu *find_gpu(const struct top_gpu *gpus, size_t count,
-                                  const unsigned char uuid[16])
+static const struct top_gpu *find_gpu(const struct top_gpu *gpus, size_t count, const unsigned char uuid[16])
 {
     for (size_t i = 0; i < count; i++)
         if (memcmp(gpus[i].uuid, uuid, sizeof gpus[i].uuid) == 0)
@@ -73,8 +71,7 @@ char *top_gpu_text(char text[TOP_GPU_TEXT], const struct nvml_gpu *gpu)
     if (isfinite(gpu->load))
         used += (size_t)snprintf(text + used, capacity - used, " %.0f %% busy,", gpu->load);
     if (isfinite(gpu->memory_used))
-        used += (size_t)snprintf(text + used, capacity - used, " %s of %s,",
-                                 text_bytes(a, (uint64_t)gpu->memory_used),
+        used += (size_t)snprintf(text + used, capacity - used, " %s of %s,", text_bytes(a, (uint64_t)gpu->memory_used),
                                  text_bytes(b, (uint64_t)gpu->memory_total));
     if (isfinite(gpu->watts))
         used += (size_t)snprintf(text + used, capacity - used, " %.0f W,", gpu->watts);
@@ -82,8 +79,7 @@ char *top_gpu_text(char text[TOP_GPU_TEXT], const struct nvml_gpu *gpu)
         used += (size_t)snprintf(text + used, capacity - used, " %.0f C,", gpu->celsius);
     if (isfinite(gpu->pcie_in))
         used += (size_t)snprintf(text + used, capacity - used, " PCIe %s/s in, %s/s out,",
-                                 text_bytes(a, (uint64_t)gpu->pcie_in),
-                                 text_bytes(b, (uint64_t)gpu->pcie_out));
+                                 text_bytes(a, (uint64_t)gpu->pcie_in), text_bytes(b, (uint64_t)gpu->pcie_out));
     text[used - 1] = 0; /* removes the last comma or colon */
     return text;
 }

@@ -43,8 +43,7 @@ static int compare(const void *a, const void *b, void *context)
     return order->reverse ? -result : result;
 }
 
-void top_sort(const struct top_table *table, struct top_sorted *sorted, size_t count, size_t column,
-              bool reverse)
+void top_sort(const struct top_table *table, struct top_sorted *sorted, size_t count, size_t column, bool reverse)
 {
     struct order order = { .text = table->columns[column].text, .reverse = reverse };
     for (size_t i = 0; i < count; i++) {
@@ -97,8 +96,7 @@ static unsigned total_width(const struct layout *layout, size_t count)
     return total;
 }
 
-static void measure(struct layout *layout, const struct top_table *table,
-                    const struct top_sorted *sorted, size_t count)
+static void measure(struct layout *layout, const struct top_table *table, const struct top_sorted *sorted, size_t count)
 {
     struct top_cell cell;
     for (size_t c = 0; c < table->count; c++) {
@@ -157,8 +155,8 @@ static void fit_width(struct layout *layout, const struct top_grid *grid, unsign
 
 /* ---- drawing ---- */
 
-static void draw_cell(struct canvas *canvas, const struct top_column *column, unsigned width,
-                      unsigned style, const char *text, bool last)
+static void draw_cell(struct canvas *canvas, const struct top_column *column, unsigned width, unsigned style,
+                      const char *text, bool last)
 {
     unsigned wide = text_width(text), pad = wide < width ? width - wide : 0;
     char cut[TOP_CELL];
@@ -168,8 +166,7 @@ static void draw_cell(struct canvas *canvas, const struct top_column *column, un
             at += ((unsigned char)text[size + 1] & 0xC0) != 0x80;
         snprintf(cut, sizeof cut, "%.*s", (int)size, text);
         if (size && column->text)
-            cut[strlen(cut) - 1] =
-                (unsigned char)cut[strlen(cut) - 1] < 0x80 ? '~' : cut[strlen(cut) - 1];
+            cut[strlen(cut) - 1] = (unsigned char)cut[strlen(cut) - 1] < 0x80 ? '~' : cut[strlen(cut) - 1];
         text = cut;
     }
     if (!column->text)
@@ -179,8 +176,7 @@ static void draw_cell(struct canvas *canvas, const struct top_column *column, un
         canvas_put(canvas, STYLE_PLAIN, "%*s", (int)pad, "");
 }
 
-static void draw_header(struct canvas *canvas, const struct top_grid *grid,
-                        const struct layout *layout)
+static void draw_header(struct canvas *canvas, const struct top_grid *grid, const struct layout *layout)
 {
     const struct top_table *table = grid->table;
     bool up = table->columns[grid->sort].text != grid->reverse;
@@ -196,16 +192,16 @@ static void draw_header(struct canvas *canvas, const struct top_grid *grid,
                      : up         ? "^"
                                   : "v");
         canvas_put(canvas, STYLE_PLAIN, "%s", canvas->column ? "  " : "");
-        draw_cell(canvas, &table->columns[c], layout->width[c],
-                  c == grid->sort ? STYLE_BOLD : STYLE_PLAIN, title, false);
+        draw_cell(canvas, &table->columns[c], layout->width[c], c == grid->sort ? STYLE_BOLD : STYLE_PLAIN, title,
+                  false);
     }
     if (layout->sparkline)
         canvas_put(canvas, STYLE_PLAIN, "  %*s", (int)layout->sparkline, "FPS HISTORY");
     canvas_line(canvas);
 }
 
-static void draw_row(struct canvas *canvas, const struct top_grid *grid,
-                     const struct layout *layout, const void *row, bool selected)
+static void draw_row(struct canvas *canvas, const struct top_grid *grid, const struct layout *layout, const void *row,
+                     bool selected)
 {
     const struct top_table *table = grid->table;
     struct top_cell cell, note;
@@ -229,8 +225,7 @@ static void draw_row(struct canvas *canvas, const struct top_grid *grid,
 }
 
 /* Finds the selected row after sorting, and scrolls to it. */
-static void scroll(struct top_grid *grid, const struct top_sorted *sorted, size_t count,
-                   size_t visible)
+static void scroll(struct top_grid *grid, const struct top_sorted *sorted, size_t count, size_t visible)
 {
     char name[TOP_CELL];
     for (size_t i = 0; grid->selects && grid->selected[0] && i < count; i++) {
@@ -251,8 +246,7 @@ static void scroll(struct top_grid *grid, const struct top_sorted *sorted, size_
     grid->shown = visible;
 }
 
-void top_grid_draw(struct top_grid *grid, struct canvas *canvas, const void **rows, size_t count,
-                   unsigned until)
+void top_grid_draw(struct top_grid *grid, struct canvas *canvas, const void **rows, size_t count, unsigned until)
 {
     struct layout layout = { 0 };
     struct top_sorted *sorted = calloc(count ? count : 1, sizeof *sorted);

@@ -21,9 +21,8 @@
 
 #define FIRST_INTERVAL (250 * SLUICE_MS) /* so that rates appear soon */
 
-static const int64_t intervals[] = { SLUICE_S / 10, SLUICE_S / 5,  SLUICE_S / 2,
-                                 SLUICE_S,      2 * SLUICE_S,  5 * SLUICE_S,
-                                 10 * SLUICE_S, 30 * SLUICE_S, 60 * SLUICE_S };
+static const int64_t intervals[] = { SLUICE_S / 10, SLUICE_S / 5,  SLUICE_S / 2,  SLUICE_S,     2 * SLUICE_S,
+                                     5 * SLUICE_S,  10 * SLUICE_S, 30 * SLUICE_S, 60 * SLUICE_S };
 #define INTERVAL_COUNT (sizeof intervals / sizeof intervals[0])
 
 enum page { PAGE_LIST, PAGE_CHANNEL, PAGE_HELP };
@@ -159,8 +158,7 @@ static void draw_title(struct live *live)
     put_number(canvas, STYLE_YELLOW, stuck, "stuck");
     put_number(canvas, STYLE_RED, dead, hidden ? "dead (a shows them)" : "dead");
     put_number(canvas, STYLE_YELLOW, other, "not readable");
-    canvas_put(canvas, STYLE_PLAIN, "  %.0f frames/s, %s/s", fps,
-               text_bytes(text, (uint64_t)bytes));
+    canvas_put(canvas, STYLE_PLAIN, "  %.0f frames/s, %s/s", fps, text_bytes(text, (uint64_t)bytes));
     canvas_put(canvas, STYLE_DIM, "  %s", sluice_registry_folder());
     canvas_line(canvas);
 }
@@ -211,8 +209,7 @@ static void put_hints(struct canvas *canvas, const char *const *hints)
 {
     canvas->base = STYLE_REVERSE;
     for (size_t i = 0; hints[i]; i += 2) {
-        if (canvas->column + text_width(hints[i]) + text_width(hints[i + 1]) + 3 >
-            canvas->width)
+        if (canvas->column + text_width(hints[i]) + text_width(hints[i + 1]) + 3 > canvas->width)
             break;
         canvas_put(canvas, STYLE_BOLD, " %s", hints[i]);
         canvas_put(canvas, STYLE_PLAIN, " %s ", hints[i + 1]);
@@ -221,10 +218,8 @@ static void put_hints(struct canvas *canvas, const char *const *hints)
 
 static void draw_footer(struct live *live)
 {
-    static const char *const list[] = { "q",    "quit",    "?",        "help",  "Enter",
-                                        "open", "< >",     "sort",     "/",     "filter",
-                                        "r",    "reverse", "p",        "pause", "a",
-                                        "dead", "+ -",     "interval", NULL };
+    static const char *const list[] = { "q", "quit",    "?", "help",  "Enter", "open", "< >", "sort",     "/", "filter",
+                                        "r", "reverse", "p", "pause", "a",     "dead", "+ -", "interval", NULL };
     static const char *const channel[] = { "q",   "quit",  "?",       "help",     "Esc", "back",
                                            "< >", "sort",  "up down", "scroll",   "r",   "reverse",
                                            "p",   "pause", "+ -",     "interval", NULL };
@@ -236,9 +231,7 @@ static void draw_footer(struct live *live)
     else if (live->page == PAGE_LIST && live->filter[0])
         canvas_put(canvas, STYLE_YELLOW, "filter '%s' (Esc: clear) ", live->filter);
     if (!live->typing)
-        put_hints(canvas, live->page == PAGE_LIST      ? list
-                          : live->page == PAGE_CHANNEL ? channel
-                                                       : help);
+        put_hints(canvas, live->page == PAGE_LIST ? list : live->page == PAGE_CHANNEL ? channel : help);
     canvas_line(canvas);
 }
 

@@ -117,8 +117,7 @@ static uint64_t growth_or_zero(uint64_t now, uint64_t before)
     return now > before ? now - before : 0;
 }
 
-static const struct top_reader *find_reader(const struct top_channel *channel,
-                                            const struct sluice_reader_info *info)
+static const struct top_reader *find_reader(const struct top_channel *channel, const struct sluice_reader_info *info)
 {
     for (uint32_t i = 0; i < channel->reader_count; i++) {
         const struct sluice_reader_info *old = &channel->readers[i].info;
@@ -133,8 +132,7 @@ static double plausible(double ns)
     return ns >= 0 && ns < MAX_PLAUSIBLE_NS ? ns : NAN;
 }
 
-static void measure_reader(struct top_reader *reader, const struct top_reader *before,
-                           double seconds)
+static void measure_reader(struct top_reader *reader, const struct top_reader *before, double seconds)
 {
     const struct sluice_reader_info *info = &reader->info;
     reader->fps = reader->latency_ns = reader->longest_ns = reader->lease_ns = NAN;
@@ -146,24 +144,22 @@ static void measure_reader(struct top_reader *reader, const struct top_reader *b
     reader->new_missed = growth_or_zero(info->missed, before->info.missed);
     if (!(taken > 0))
         return;
-    bool sums =
-        info->latency_total_ns != 0; /* readers of older releases report only their last latency */
+    bool sums = info->latency_total_ns != 0; /* readers of older releases report only their last latency */
     double waited = growth(info->latency_total_ns, before->info.latency_total_ns);
     reader->latency_ns = plausible(sums ? waited / taken : (double)info->latency_ns);
     reader->longest_ns = plausible((double)(sums ? info->latency_max_ns : info->latency_ns));
     reader->lease_ns = info->lease_mean_ns ? plausible((double)info->lease_mean_ns) : NAN;
 }
 
-static bool measure_readers(struct top_channel *channel, const struct sluice_reader_info *infos,
-                            uint32_t count, double seconds)
+static bool measure_readers(struct top_channel *channel, const struct sluice_reader_info *infos, uint32_t count,
+                            double seconds)
 {
     struct top_reader *readers = calloc(count ? count : 1, sizeof *readers);
     if (!readers)
         return false;
     for (uint32_t i = 0; i < count; i++) {
         readers[i].info = infos[i];
-        measure_reader(&readers[i], isnan(seconds) ? NULL : find_reader(channel, &infos[i]),
-                       seconds);
+        measure_reader(&readers[i], isnan(seconds) ? NULL : find_reader(channel, &infos[i]), seconds);
     }
     free(channel->readers);
     channel->readers = readers;
@@ -217,8 +213,8 @@ static void clear_measurements(struct top_channel *channel, const char *reason)
     add_history(channel, NAN);
 }
 
-void top_update(struct top_channel *channel, int result, const char *reason,
-                const struct sluice_channel_info *info, const struct sluice_reader_info *readers)
+void top_update(struct top_channel *channel, int result, const char *reason, const struct sluice_channel_info *info,
+                const struct sluice_reader_info *readers)
 {
     const struct sluice_channel_info *old = &channel->info;
     channel->result = result;

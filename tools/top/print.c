@@ -20,8 +20,7 @@ static bool is_shown(const struct top_channel *channel, const struct top_options
 }
 
 /* Selects and sorts the channels to show; the caller frees the list. */
-static struct top_sorted *sort_shown(const struct top *top, const struct top_options *options,
-                                 size_t *count)
+static struct top_sorted *sort_shown(const struct top *top, const struct top_options *options, size_t *count)
 {
     struct top_sorted *sorted = calloc(top->count ? top->count : 1, sizeof *sorted);
     *count = 0;
@@ -29,8 +28,7 @@ static struct top_sorted *sort_shown(const struct top *top, const struct top_opt
         if (is_shown(top->list[i], options))
             sorted[(*count)++].row = top->list[i];
     if (sorted)
-        top_sort(&top_channels, sorted, *count, top_column_of(&top_channels, options->sort),
-                 options->reverse);
+        top_sort(&top_channels, sorted, *count, top_column_of(&top_channels, options->sort), options->reverse);
     return sorted;
 }
 
@@ -109,8 +107,7 @@ static void json_reader(struct json *json, const struct top_reader *reader)
     json_close(json);
 }
 
-static void json_answer(struct json *json, const struct top *top,
-                        const struct top_channel *channel)
+static void json_answer(struct json *json, const struct top *top, const struct top_channel *channel)
 {
     const struct nvml_gpu *gpu = top_gpu_of(top, channel);
     const struct sluice_channel_info *info = &channel->info;
@@ -147,8 +144,7 @@ static void json_answer(struct json *json, const struct top *top,
     json_close_array(json);
 }
 
-static void print_json(const struct top *top, const struct top_sorted *sorted, size_t count,
-                       bool compact)
+static void print_json(const struct top *top, const struct top_sorted *sorted, size_t count, bool compact)
 {
     struct json json;
     json_begin(&json, stdout, compact);

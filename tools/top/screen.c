@@ -198,11 +198,10 @@ static const struct {
     const char *bytes;
     int key;
 } sequences[] = {
-    { "[A", KEY_UP },       { "OA", KEY_UP },         { "[B", KEY_DOWN },  { "OB", KEY_DOWN },
-    { "[C", KEY_RIGHT },    { "OC", KEY_RIGHT },      { "[D", KEY_LEFT },  { "OD", KEY_LEFT },
-    { "[H", KEY_HOME },     { "OH", KEY_HOME },       { "[1~", KEY_HOME }, { "[7~", KEY_HOME },
-    { "[F", KEY_END },      { "OF", KEY_END },        { "[4~", KEY_END },  { "[8~", KEY_END },
-    { "[5~", KEY_PAGE_UP }, { "[6~", KEY_PAGE_DOWN }, { "OP", '?' },       { "[11~", '?' }, /* F1 */
+    { "[A", KEY_UP },    { "OA", KEY_UP },       { "[B", KEY_DOWN },       { "OB", KEY_DOWN }, { "[C", KEY_RIGHT },
+    { "OC", KEY_RIGHT }, { "[D", KEY_LEFT },     { "OD", KEY_LEFT },       { "[H", KEY_HOME }, { "OH", KEY_HOME },
+    { "[1~", KEY_HOME }, { "[7~", KEY_HOME },    { "[F", KEY_END },        { "OF", KEY_END },  { "[4~", KEY_END },
+    { "[8~", KEY_END },  { "[5~", KEY_PAGE_UP }, { "[6~", KEY_PAGE_DOWN }, { "OP", '?' },      { "[11~", '?' }, /* F1 */
 };
 
 /* The length of the sequence after an escape character; 0: incomplete. */
@@ -242,8 +241,7 @@ static int typed_key(bool timed_out)
     }
     int key = KEY_NONE;
     for (size_t i = 0; length && i < sizeof sequences / sizeof sequences[0]; i++)
-        if (strlen(sequences[i].bytes) == length &&
-            memcmp(sequences[i].bytes, typed + 1, length) == 0)
+        if (strlen(sequences[i].bytes) == length && memcmp(sequences[i].bytes, typed + 1, length) == 0)
             key = sequences[i].key;
     if (length)
         drop_typed(length + 1);
@@ -278,8 +276,7 @@ int screen_key(int fd)
         int key = typed_key(false);
         if (key != KEY_NONE)
             return key;
-        struct pollfd from[] = { { .fd = STDIN_FILENO, .events = POLLIN },
-                                 { .fd = fd, .events = POLLIN } };
+        struct pollfd from[] = { { .fd = STDIN_FILENO, .events = POLLIN }, { .fd = fd, .events = POLLIN } };
         sigset_t previous;
         block_signals(&previous); /* so that none arrives between handle_signals and ppoll */
         key = handle_signals();

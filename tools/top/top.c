@@ -56,8 +56,7 @@ static bool parse_option(const struct args *args, int option, struct top_options
         return true;
     case SORT:
         to->sort = args->value;
-        return top_column_of(&top_channels, args->value) < top_channels.count ||
-               report_unknown_column(args->value);
+        return top_column_of(&top_channels, args->value) < top_channels.count || report_unknown_column(args->value);
     case REVERSE: to->reverse = true; return true;
     case ALL: to->all = true; return true;
     case ONCE: to->count = 1; return true;
@@ -95,12 +94,11 @@ const struct command top_command = {
     .name = "top",
     .arguments = "[CHANNEL ...]",
     .summary = "live view of channels: rates, latencies, losses",
-    .details =
-        "A table in the terminal, like htop. Press ? for the keys and the meaning of the columns,\n"
-        "Enter to open a channel with its readers, q to quit. CHANNEL is a name or a pattern such\n"
-        "as 'cam*'. Without a terminal it prints tables. It acquires no frames and holds no\n"
-        "leases; a refresh takes some microseconds of a writer's service thread, and does not slow\n"
-        "down begin and commit. Channels of cuda-link's protocol are listed as cipd:NAME.\n",
+    .details = "A table in the terminal, like htop. Press ? for the keys and the meaning of the columns,\n"
+               "Enter to open a channel with its readers, q to quit. CHANNEL is a name or a pattern such\n"
+               "as 'cam*'. Without a terminal it prints tables. It acquires no frames and holds no\n"
+               "leases; a refresh takes some microseconds of a writer's service thread, and does not slow\n"
+               "down begin and commit. Channels of cuda-link's protocol are listed as cipd:NAME.\n",
     .examples = "  sluice top\n"
                 "  sluice top 'cam*' --sort latency --interval 0.5\n"
                 "  sluice top --once --sort drops\n"

@@ -98,8 +98,8 @@ bool top_list(struct top *top, const struct top_entry *entries, size_t count);
 
 /* Stores a writer's answer and measures the difference to the one before. `info` is not used if `result` is an error.
  * */
-void top_update(struct top_channel *channel, int result, const char *reason,
-                const struct sluice_channel_info *info, const struct sluice_reader_info *readers);
+void top_update(struct top_channel *channel, int result, const char *reason, const struct sluice_channel_info *info,
+                const struct sluice_reader_info *readers);
 
 void top_free(struct top *top);
 
@@ -169,8 +169,7 @@ struct top_sorted {
 };
 
 /* Sorts the rows in `sorted[].row` by a column; the sort is stable. */
-void top_sort(const struct top_table *table, struct top_sorted *sorted, size_t count, size_t column,
-              bool reverse);
+void top_sort(const struct top_table *table, struct top_sorted *sorted, size_t count, size_t column, bool reverse);
 
 /* A table on the screen, with its sort order, selection and scroll position. */
 struct top_grid {
@@ -188,8 +187,7 @@ struct top_grid {
 bool top_grid_key(struct top_grid *grid, int key, size_t count);
 
 /* Draws the header and the rows, down to row `until` of the canvas. */
-void top_grid_draw(struct top_grid *grid, struct canvas *canvas, const void **rows, size_t count,
-                   unsigned until);
+void top_grid_draw(struct top_grid *grid, struct canvas *canvas, const void **rows, size_t count, unsigned until);
 
 /* "12345", "1.2M". */
 char *top_count(char *text, size_t size, double number);
@@ -207,8 +205,8 @@ int top_print(struct top *top, const struct top_options *options);
 int top_live(struct top *top, const struct top_options *options);
 
 /* Draws the page about one channel, with its readers in a grid. */
-void top_draw_channel(struct canvas *canvas, const struct top *top,
-                      const struct top_channel *channel, struct top_grid *readers, unsigned until);
+void top_draw_channel(struct canvas *canvas, const struct top *top, const struct top_channel *channel,
+                      struct top_grid *readers, unsigned until);
 
 /* Draws the help page from line `first` on. Returns the number of lines. */
 size_t top_draw_help(struct canvas *canvas, size_t first, unsigned until);

@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cuda_link/wire/barrier.h"
 #include "util/hooks.h"
 #include "util/result.h"
-#include "cuda_link/wire/barrier.h"
 
 #define LOOK_ABSENT (10 * SLUICE_MS)
-#define LOOK_THERE (250 * SLUICE_MS)
-#define LOOK_TOLD SLUICE_S /* if the kernel notifies of changes, */
+#define LOOK_THERE  (250 * SLUICE_MS)
+#define LOOK_TOLD   SLUICE_S /* if the kernel notifies of changes, */
 /* But for this long after a change it looks often: a process that adds a name fills in the memory
  * later. */
 #define ALERT SLUICE_S
@@ -41,7 +41,9 @@ int sl_cipd_barrier_init(struct sl_cipd_barrier *barrier, const char *name)
     if (result)
         return result;
     *barrier = (struct sl_cipd_barrier){
-        .stale_ns = SL_CIPD_BARRIER_STALE, .settle = SL_CIPD_BARRIER_SETTLE, .segment = SL_CIPD_SEGMENT_INIT,
+        .stale_ns = SL_CIPD_BARRIER_STALE,
+        .settle = SL_CIPD_BARRIER_SETTLE,
+        .segment = SL_CIPD_SEGMENT_INIT,
     };
     memcpy(barrier->name, name, strlen(name) + 1);
     return 0;
@@ -66,8 +68,8 @@ static int map(struct sl_cipd_barrier *barrier)
     void *address;
     int result;
     if (segment->memory.size < SL_CIPD_BARRIER_BYTES)
-        result = sl_fail(SLUICE_E_PROTOCOL, "/dev/shm/%s has %" PRIu64 " bytes: it is no activation barrier", barrier->name,
-                         segment->memory.size);
+        result = sl_fail(SLUICE_E_PROTOCOL, "/dev/shm/%s has %" PRIu64 " bytes: it is no activation barrier",
+                         barrier->name, segment->memory.size);
     else if ((result = sl_os_close_in_child(segment->fd)) == 0)
         result = sl_os_map(segment->fd, SL_CIPD_BARRIER_BYTES, true, &address);
     if (result)
@@ -97,8 +99,7 @@ static bool moved(const struct sl_cipd_barrier *barrier)
 {
     const struct sl_os_named *memory = &barrier->segment.memory;
     struct sl_os_named now;
-    return sl_os_named_stat(barrier->name, &now) == 0 &&
-           (now.inode != memory->inode || now.device != memory->device);
+    return sl_os_named_stat(barrier->name, &now) == 0 && (now.inode != memory->inode || now.device != memory->device);
 }
 
 bool sl_cipd_barrier_stale(uint64_t change_ns, int64_t now_ns, int64_t limit_ns)
@@ -203,13 +204,15 @@ static int join(struct sl_cipd_barrier *barrier, int left, int attempts)
     struct words *words = words_of(barrier);
     uint32_t magic = sl_load(&words->magic, acquire);
     SL_KILL_POINT("cipd_join");
-    if (magic == 0 && left < attempts / 2 && sl_cipd_zero(segment->at, SL_CIPD_BARRIER_BYTES)) { /* made, but never written */
+    if (magic == 0 && left < attempts / 2 &&
+        sl_cipd_zero(segment->at, SL_CIPD_BARRIER_BYTES)) { /* made, but never written */
         sl_store(&words->version, 1, relaxed);
         sl_store(&words->magic, SL_CIPD_BARRIER_MAGIC, release);
     } else if (magic == 0 && left > 0) { /* it is being written */
         return SLUICE_AGAIN;
     } else if (magic != SL_CIPD_BARRIER_MAGIC) {
-        return sl_fail(SLUICE_E_PROTOCOL, "/dev/shm/%s is no activation barrier of cuda-link's: remove it", barrier->name);
+        return sl_fail(SLUICE_E_PROTOCOL, "/dev/shm/%s is no activation barrier of cuda-link's: remove it",
+                       barrier->name);
     }
     if (segment->link_name[0])
         return 0;
@@ -255,7 +258,8 @@ static int open_or_make(struct sl_cipd_barrier *barrier, int attempts)
             detach(barrier);
     }
     if (result == SLUICE_AGAIN)
-        return sl_fail(SLUICE_E_SYSTEM, "the activation barrier /dev/shm/%s comes and goes all the time", barrier->name);
+        return sl_fail(SLUICE_E_SYSTEM, "the activation barrier /dev/shm/%s comes and goes all the time",
+                       barrier->name);
     return result;
 }
 
@@ -275,8 +279,9 @@ static int sweep(void *context, const char *name)
 }
 
 /* Makes the stamp current before the holder is counted, so a count that includes a holder which has just entered never
- * has a stale stamp beside it. Of several holders that find it stale one alone replaces it: it gets the count that dead ones
- * have left, loaded before that, which no other one has added to. For all others the stamp is current: they get 0. */
+ * has a stale stamp beside it. Of several holders that find it stale one alone replaces it: it gets the count that dead
+ * ones have left, loaded before that, which no other one has added to. For all others the stamp is current: they get 0.
+ */
 static uint32_t renew(struct sl_cipd_barrier *barrier, int64_t now)
 {
     struct words *words = words_of(barrier);
@@ -290,8 +295,8 @@ static uint32_t renew(struct sl_cipd_barrier *barrier, int64_t now)
     return left;
 }
 
-/* Increments the count, less what dead holders have left of it. A count that is smaller than that was reset meanwhile, by
- * Python say: it counts others that hold. */
+/* Increments the count, less what dead holders have left of it. A count that is smaller than that was reset meanwhile,
+ * by Python say: it counts others that hold. */
 static void add(struct sl_cipd_barrier *barrier, int64_t now)
 {
     sl_word32 *count = &words_of(barrier)->count;
@@ -386,9 +391,12 @@ int sl_cipd_barrier_read(const char *name, struct sl_cipd_barrier_state *state)
         return result;
     struct words *words = words_of(&barrier);
     *state = (struct sl_cipd_barrier_state){
-        .magic = sl_load(&words->magic, acquire), .version = sl_load(&words->version, acquire),
-        .count = sl_load(&words->count, acquire), .skips = sl_load(&words->skips, acquire),
-        .pid = sl_load(&words->pid, acquire), .change_ns = sl_load(&words->change_ns, acquire),
+        .magic = sl_load(&words->magic, acquire),
+        .version = sl_load(&words->version, acquire),
+        .count = sl_load(&words->count, acquire),
+        .skips = sl_load(&words->skips, acquire),
+        .pid = sl_load(&words->pid, acquire),
+        .change_ns = sl_load(&words->change_ns, acquire),
     };
     detach(&barrier);
     return 0;

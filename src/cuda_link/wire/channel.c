@@ -10,7 +10,10 @@
 #include "cuda_link/wire/segment_read.h"
 #include "format/format.h"
 
-int sl_cipd_check_name(const char *name) { return sl_cipd_segment_check_name(name, SL_CIPD_NAME); }
+int sl_cipd_check_name(const char *name)
+{
+    return sl_cipd_segment_check_name(name, SL_CIPD_NAME);
+}
 
 static int fill_format(const struct sl_cipd_format *wire, struct sluice_format *format)
 {
@@ -45,8 +48,8 @@ static void fill_info(const struct sl_cipd_segment_reader *consumer, struct slui
 }
 
 /* Readers are not registered anywhere, so none are reported. */
-int sl_cipd_channel_info(const char *name, int64_t timeout_ns, struct sluice_channel_info *info, struct sluice_reader_info *readers,
-                   uint32_t capacity)
+int sl_cipd_channel_info(const char *name, int64_t timeout_ns, struct sluice_channel_info *info,
+                         struct sluice_reader_info *readers, uint32_t capacity)
 {
     struct sl_cipd_segment_reader consumer;
     int64_t deadline = sl_os_deadline(timeout_ns), now, next;
@@ -68,8 +71,9 @@ int sl_cipd_channel_info(const char *name, int64_t timeout_ns, struct sluice_cha
         info->uid = sl_os_uid();
         fill_info(&consumer, info);
     } else if (r == SLUICE_NO_WRITER) {
-        r = consumer.reason == SL_CIPD_REASON_UNSETTLED || consumer.reason == SL_CIPD_REASON_CHANGING ? SLUICE_TIMEOUT
-                                                                                                       : SLUICE_E_NOT_FOUND;
+        r = consumer.reason == SL_CIPD_REASON_UNSETTLED || consumer.reason == SL_CIPD_REASON_CHANGING
+                ? SLUICE_TIMEOUT
+                : SLUICE_E_NOT_FOUND;
     }
     sl_cipd_read_drop(&consumer, SL_CIPD_REASON_NOT_TRIED);
     return r;

@@ -15,13 +15,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cuda_link/wire/segment_read.h"
 #include "util/hooks.h"
 #include "util/result.h"
-#include "cuda_link/wire/segment_read.h"
 
-#define SETTLED (2 * SLUICE_MS) /* between two copies of a segment without frames */
+#define SETTLED  (2 * SLUICE_MS) /* between two copies of a segment without frames */
 #define SHORTEST (5 * SLUICE_MS)
-#define LONGEST (500 * SLUICE_MS)
+#define LONGEST  (500 * SLUICE_MS)
 
 static const struct {
     int result;
@@ -86,14 +86,16 @@ static enum sl_cipd_reason bad_slots(uint32_t slots)
 {
     if (!slots)
         return SL_CIPD_REASON_NO_SLOTS;
-    sl_say("it announces %" PRIu32 " slots, more slots than the protocol has: its writer can have %d at most", slots, SL_CIPD_MAX_SLOTS);
+    sl_say("it announces %" PRIu32 " slots, more slots than the protocol has: its writer can have %d at most", slots,
+           SL_CIPD_MAX_SLOTS);
     return SL_CIPD_REASON_TOO_MANY_SLOTS;
 }
 
-static enum sl_cipd_reason too_short(const struct sl_cipd_segment *segment, uint32_t slots, const struct sl_cipd_layout *layout)
+static enum sl_cipd_reason too_short(const struct sl_cipd_segment *segment, uint32_t slots,
+                                     const struct sl_cipd_layout *layout)
 {
-    sl_say("the segment is too small for what it announces: it has %zu bytes, and %" PRIu32 " slots take %" PRIu32, segment->size, slots,
-           layout->total);
+    sl_say("the segment is too small for what it announces: it has %zu bytes, and %" PRIu32 " slots take %" PRIu32,
+           segment->size, slots, layout->total);
     return SL_CIPD_REASON_SHORT;
 }
 

@@ -5,8 +5,8 @@
  */
 #include <inttypes.h>
 
-#include "util/result.h"
 #include "cuda_link/wire/format.h"
+#include "util/result.h"
 
 static const struct type {
     const char *name;
@@ -61,8 +61,10 @@ static int check_flags(const struct sl_cipd_format *format)
 {
     bool bytes = format->dtype.code == SLUICE_UINT && format->dtype.bits == 8;
     if (format->order == SL_CIPD_ORDER_BGRA && !(bytes && format->components == 4))
-        return sl_fail(SLUICE_E_FORMAT, "only four components of uint8 can be BGRA in a cuda-link channel, "
-                       "not %" PRIu32 " of %s", format->components, sl_cipd_format_dtype_name(format->dtype));
+        return sl_fail(SLUICE_E_FORMAT,
+                       "only four components of uint8 can be BGRA in a cuda-link channel, "
+                       "not %" PRIu32 " of %s",
+                       format->components, sl_cipd_format_dtype_name(format->dtype));
     if (format->mono_alpha && format->components != 2)
         return sl_fail(SLUICE_E_FORMAT, "grey with alpha has two components in a cuda-link channel, not %" PRIu32,
                        format->components);
@@ -73,12 +75,14 @@ int sl_cipd_format_encode(const struct sl_cipd_format *format, struct sl_cipd_me
 {
     const struct type *type = by_dtype(format->dtype);
     if (!type)
-        return sl_fail(SLUICE_E_FORMAT, "a cuda-link channel cannot carry data of code %u with %u bits and %u lanes: it "
+        return sl_fail(SLUICE_E_FORMAT,
+                       "a cuda-link channel cannot carry data of code %u with %u bits and %u lanes: it "
                        "has float32, float16, bfloat16, uint8, uint16, int8 and int16",
                        format->dtype.code, format->dtype.bits, format->dtype.lanes);
     uint32_t bytes = frame_bytes(format->width, format->height, format->components, type->bits);
     if (!bytes)
-        return sl_fail(SLUICE_E_FORMAT, "a frame of %" PRIu32 " x %" PRIu32 " with %" PRIu32 " components of %s does not "
+        return sl_fail(SLUICE_E_FORMAT,
+                       "a frame of %" PRIu32 " x %" PRIu32 " with %" PRIu32 " components of %s does not "
                        "fit a cuda-link channel: it takes at least a pixel, and less than 4 GiB",
                        format->width, format->height, format->components, type->name);
     int result = check_flags(format);
@@ -90,8 +94,13 @@ int sl_cipd_format_encode(const struct sl_cipd_format *format, struct sl_cipd_me
     if (format->mono_alpha)
         flags |= SL_CIPD_FLAG_MONO_ALPHA;
     *metadata = (struct sl_cipd_metadata){
-        .width = format->width, .height = format->height, .components = format->components,
-        .kind = type->kind, .bits = type->bits, .flags = flags, .bytes = bytes,
+        .width = format->width,
+        .height = format->height,
+        .components = format->components,
+        .kind = type->kind,
+        .bits = type->bits,
+        .flags = flags,
+        .bytes = bytes,
     };
     return 0;
 }
@@ -121,22 +130,25 @@ int sl_cipd_format_decode(const struct sl_cipd_metadata *metadata, struct sl_cip
 {
     const struct type *type = by_metadata(metadata);
     switch (sl_cipd_format_fault(metadata)) {
-    case SL_CIPD_FORMAT_EMPTY:
-        return sl_fail(SLUICE_E_FORMAT, "the writer has not said how large a frame is");
+    case SL_CIPD_FORMAT_EMPTY: return sl_fail(SLUICE_E_FORMAT, "the writer has not said how large a frame is");
     case SL_CIPD_FORMAT_UNKNOWN:
-        return sl_fail(SLUICE_E_FORMAT, "the writer's data type is none that is known: kind %u, %u bits, flags 0x%04x; "
+        return sl_fail(SLUICE_E_FORMAT,
+                       "the writer's data type is none that is known: kind %u, %u bits, flags 0x%04x; "
                        "let it send float32, float16, bfloat16, uint8, uint16, int8 or int16",
                        metadata->kind, metadata->bits, metadata->flags);
     case SL_CIPD_FORMAT_BYTES:
-        return sl_fail(SLUICE_E_FORMAT, "the writer says that a frame of %" PRIu32 " x %" PRIu32 " with %" PRIu32
+        return sl_fail(SLUICE_E_FORMAT,
+                       "the writer says that a frame of %" PRIu32 " x %" PRIu32 " with %" PRIu32
                        " components of %s has %" PRIu32 " bytes, which is not so",
                        metadata->width, metadata->height, metadata->components, type->name, metadata->bytes);
-    case SL_CIPD_FORMAT_GOOD:
-        break;
+    case SL_CIPD_FORMAT_GOOD: break;
     }
     *format = (struct sl_cipd_format){
-        .width = metadata->width, .height = metadata->height, .components = metadata->components,
-        .dtype = type->dtype, .order = order_of(type, metadata),
+        .width = metadata->width,
+        .height = metadata->height,
+        .components = metadata->components,
+        .dtype = type->dtype,
+        .order = order_of(type, metadata),
         .mono_alpha = metadata->components == 2 && metadata->flags & SL_CIPD_FLAG_MONO_ALPHA,
         .bytes = metadata->bytes,
     };

@@ -10,9 +10,9 @@
 
 #include "cuda_link/wire/layout.h"
 
-#define SL_CIPD_FLAG_BFLOAT16 0x0001   /* a part of the data type */
+#define SL_CIPD_FLAG_BFLOAT16   0x0001 /* a part of the data type */
 #define SL_CIPD_FLAG_MONO_ALPHA 0x0002 /* two components are grey and alpha, not red and green */
-#define SL_CIPD_FLAG_BGRA 0x0004       /* four uint8 are stored B, G, R, A */
+#define SL_CIPD_FLAG_BGRA       0x0004 /* four uint8 are stored B, G, R, A */
 
 /* The component order of four uint8 according to the wire. */
 enum sl_cipd_order {

@@ -8,7 +8,8 @@
 
 #include "cuda_link/wire/layout.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-endian, and words are stored as they are");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "the wire is little-endian, and words are stored as they are");
 
 enum {
     MAGIC = 0,
@@ -27,7 +28,10 @@ bool sl_cipd_layout(uint32_t slots, struct sl_cipd_layout *layout)
         return false;
     uint32_t end = SL_CIPD_HEADER + SLOT * slots;
     *layout = (struct sl_cipd_layout){
-        .slots = slots, .shut = end, .metadata = end + 1, .time = end + 1 + METADATA,
+        .slots = slots,
+        .shut = end,
+        .metadata = end + 1,
+        .time = end + 1 + METADATA,
         .total = end + 1 + METADATA + 8,
     };
     return true;

@@ -21,14 +21,14 @@
 
 #include "util/atomic.h"
 
-#define SL_CIPD_MAGIC UINT32_C(0x43495044)
-#define SL_CIPD_MAGIC_09 UINT32_C(0x43495043) /* cuda-link 0.9, which has other metadata */
-#define SL_CIPD_MAX_SLOTS 10
-#define SL_CIPD_HANDLE 64     /* bytes of a memory's or an event's handle */
-#define SL_CIPD_HEADER 20     /* bytes before the first handle */
+#define SL_CIPD_MAGIC      UINT32_C(0x43495044)
+#define SL_CIPD_MAGIC_09   UINT32_C(0x43495043) /* cuda-link 0.9, which has other metadata */
+#define SL_CIPD_MAX_SLOTS  10
+#define SL_CIPD_HANDLE     64 /* bytes of a memory's or an event's handle */
+#define SL_CIPD_HEADER     20 /* bytes before the first handle */
 #define SL_CIPD_VERSION_AT 4
-#define SL_CIPD_INDEX_AT 16
-#define SL_CIPD_SEGMENT 4096  /* bytes of the segments that Sluice makes, for any N */
+#define SL_CIPD_INDEX_AT   16
+#define SL_CIPD_SEGMENT    4096 /* bytes of the segments that Sluice makes, for any N */
 
 /* Offsets of the fields after the handles, for a number of slots that was checked. */
 struct sl_cipd_layout {
@@ -59,21 +59,21 @@ struct sl_cipd_metadata {
 
 uint32_t sl_cipd_load_magic(const unsigned char *at);
 void sl_cipd_store_magic(unsigned char *at, uint32_t magic);
-uint64_t sl_cipd_load_version(const unsigned char *at); /* acquire */
+uint64_t sl_cipd_load_version(const unsigned char *at);          /* acquire */
 void sl_cipd_store_version(unsigned char *at, uint64_t version); /* release */
 uint32_t sl_cipd_load_slots(const unsigned char *at);
 void sl_cipd_store_slots(unsigned char *at, uint32_t slots);
-uint32_t sl_cipd_load_index(const unsigned char *at); /* acquire */
-void sl_cipd_store_index(unsigned char *at, uint32_t index); /* release */
+uint32_t sl_cipd_load_index(const unsigned char *at);           /* acquire */
+void sl_cipd_store_index(unsigned char *at, uint32_t index);    /* release */
 uint32_t sl_cipd_swap_index(unsigned char *at, uint32_t index); /* the same, returns the old value; as fast */
-const sl_word32 *sl_cipd_index_word(const unsigned char *at); /* to sleep on */
+const sl_word32 *sl_cipd_index_word(const unsigned char *at);   /* to sleep on */
 
 /* Loads a slot's handles; tells whether they equal `handles`; stores them. */
 void sl_cipd_load_handles(const unsigned char *at, uint32_t slot, struct sl_cipd_handles *handles);
 bool sl_cipd_handles_stand(const unsigned char *at, uint32_t slot, const struct sl_cipd_handles *handles);
 void sl_cipd_store_handles(unsigned char *at, uint32_t slot, const struct sl_cipd_handles *handles);
 
-uint8_t sl_cipd_load_shut(const unsigned char *at, const struct sl_cipd_layout *layout); /* acquire */
+uint8_t sl_cipd_load_shut(const unsigned char *at, const struct sl_cipd_layout *layout);       /* acquire */
 void sl_cipd_store_shut(unsigned char *at, const struct sl_cipd_layout *layout, uint8_t shut); /* release */
 void sl_cipd_load_metadata(const unsigned char *at, const struct sl_cipd_layout *layout,
                            struct sl_cipd_metadata *metadata);
@@ -99,8 +99,8 @@ uint32_t sl_cipd_index_next(uint32_t index, uint32_t slots);
 /* Frames published from one index to a later one, also across the wrap. */
 uint32_t sl_cipd_index_distance(uint32_t from, uint32_t to, uint32_t slots);
 
-/* Does its slot still belong to the frame `index` when the writer has reached the frame `come`? With `begun`, `come` is the frame
- * that it has begun, as Sluice's writers announce; else the last one that it published. */
+/* Does its slot still belong to the frame `index` when the writer has reached the frame `come`? With `begun`, `come` is
+ * the frame that it has begun, as Sluice's writers announce; else the last one that it published. */
 bool sl_cipd_index_left(uint32_t index, uint32_t come, bool begun, uint32_t slots);
 
 #endif

@@ -16,12 +16,14 @@ int sl_cipd_segment_check_name(const char *name, size_t most)
 {
     size_t length = strlen(name);
     if (!length || length > most)
-        return sl_fail(SLUICE_E_NAME, "the name of a cuda-link channel has 1 to %zu bytes, \"%.40s%s\" has %zu",
-                       most, name, length > 40 ? "..." : "", length);
+        return sl_fail(SLUICE_E_NAME, "the name of a cuda-link channel has 1 to %zu bytes, \"%.40s%s\" has %zu", most,
+                       name, length > 40 ? "..." : "", length);
     for (size_t i = 0; i < length; i++)
         if (name[i] < ' ' || name[i] > '~' || name[i] == '/')
-            return sl_fail(SLUICE_E_NAME, "the name of a cuda-link channel is of printable ASCII without a slash; "
-                           "\"%.*s\" is followed by another byte (0x%02x)", (int)i, name, (unsigned char)name[i]);
+            return sl_fail(SLUICE_E_NAME,
+                           "the name of a cuda-link channel is of printable ASCII without a slash; "
+                           "\"%.*s\" is followed by another byte (0x%02x)",
+                           (int)i, name, (unsigned char)name[i]);
     if (name[0] == '.')
         return sl_fail(SLUICE_E_NAME, "the name of a cuda-link channel does not begin with a dot: %s", name);
     return 0;
@@ -40,8 +42,7 @@ bool sl_cipd_link_name_matches(const char *name, const char *link_name)
         return false;
     const char *rest = link_name + length + 2;
     size_t pid = strspn(rest, "0123456789");
-    return pid && rest[pid] == '.' && strlen(rest + pid + 1) == 8 &&
-           strspn(rest + pid + 1, "0123456789abcdef") == 8;
+    return pid && rest[pid] == '.' && strlen(rest + pid + 1) == 8 && strspn(rest + pid + 1, "0123456789abcdef") == 8;
 }
 
 struct search {

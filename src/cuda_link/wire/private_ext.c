@@ -12,7 +12,7 @@
 
 /* Frames: more than can be between two frames that are held, but less than half of the index range. */
 #define BEYOND (UINT32_C(1) << 30)
-#define END (SL_CIPD_EXT_AT + sizeof(struct sl_cipd_private_ext))
+#define END    (SL_CIPD_EXT_AT + sizeof(struct sl_cipd_private_ext))
 
 _Static_assert(END <= SL_CIPD_SEGMENT, "it lies in a segment of ours");
 _Static_assert(sizeof(struct sl_cipd_private_ext) == 0x40 + 16 * SL_CIPD_MAX_SLOTS, "no padding");
@@ -24,8 +24,7 @@ struct sl_cipd_private_ext *sl_cipd_private_ext(unsigned char *at, uint64_t size
 
 bool sl_cipd_ext_is_live(const struct sl_cipd_private_ext *ext, uint64_t version)
 {
-    return version && sl_load(&ext->magic, acquire) == SL_CIPD_EXT_MAGIC &&
-           sl_load(&ext->version, acquire) == version;
+    return version && sl_load(&ext->magic, acquire) == SL_CIPD_EXT_MAGIC && sl_load(&ext->version, acquire) == version;
 }
 
 void sl_cipd_ext_change(struct sl_cipd_private_ext *ext)
@@ -42,7 +41,8 @@ bool sl_cipd_ext_changes(const struct sl_cipd_private_ext *ext, uint64_t version
     return there == 0 || there == version + 1;
 }
 
-void sl_cipd_ext_begin(struct sl_cipd_private_ext *ext, uint64_t version, uint32_t pid, const unsigned char gpu[SL_CIPD_GPU])
+void sl_cipd_ext_begin(struct sl_cipd_private_ext *ext, uint64_t version, uint32_t pid,
+                       const unsigned char gpu[SL_CIPD_GPU])
 {
     uint32_t words[SL_CIPD_GPU / 4];
 
@@ -70,7 +70,10 @@ bool sl_cipd_ext_gpu(const struct sl_cipd_private_ext *ext, uint64_t version, un
     return any && sl_cipd_ext_is_live(ext, version);
 }
 
-void sl_cipd_ext_announce(struct sl_cipd_private_ext *ext, uint32_t index) { sl_store(&ext->begun, index, seq_cst); }
+void sl_cipd_ext_announce(struct sl_cipd_private_ext *ext, uint32_t index)
+{
+    sl_store(&ext->begun, index, seq_cst);
+}
 
 void sl_cipd_ext_end(struct sl_cipd_private_ext *ext)
 {
@@ -79,9 +82,15 @@ void sl_cipd_ext_end(struct sl_cipd_private_ext *ext)
     sl_store(&ext->begun, beyond ? beyond : 1, seq_cst);
 }
 
-void sl_cipd_ext_finish(struct sl_cipd_private_ext *ext, uint32_t index) { sl_store(&ext->finished, index, relaxed); }
+void sl_cipd_ext_finish(struct sl_cipd_private_ext *ext, uint32_t index)
+{
+    sl_store(&ext->finished, index, relaxed);
+}
 
-uint32_t sl_cipd_ext_finished(const struct sl_cipd_private_ext *ext) { return sl_load(&ext->finished, relaxed); }
+uint32_t sl_cipd_ext_finished(const struct sl_cipd_private_ext *ext)
+{
+    return sl_load(&ext->finished, relaxed);
+}
 
 bool sl_cipd_ext_before_publish(struct sl_cipd_private_ext *ext, uint32_t slot, uint32_t index, int64_t time_ns)
 {

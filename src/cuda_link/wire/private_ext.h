@@ -9,8 +9,8 @@
  * - begun: the index of the frame that the writer is writing, or wrote last. It is stored before the writer touches the
  *   slot, so that a reader knows whether its slot was touched, and need not assume so of every oldest frame. Before the
  *   slots' memory is freed it becomes an index so far ahead that every frame of the session counts as overwritten.
- * - finished: the index of a finished frame that a reader took. The writer always leaves one finished frame for readers;
- *   with this index it need not query its GPU for one, which is most of the cost of a send.
+ * - finished: the index of a finished frame that a reader took. The writer always leaves one finished frame for
+ * readers; with this index it need not query its GPU for one, which is most of the cost of a send.
  * - gpu: the GPU that the slots are on, as the handles do not say so.
  * - times: the frame index and the time for each slot, so that a reader knows which frame the time belongs to.
  */
@@ -19,23 +19,23 @@
 
 #include "cuda_link/wire/layout.h"
 
-#define SL_CIPD_EXT_AT 2048
-#define SL_CIPD_GPU 16 /* bytes of a UUID */
+#define SL_CIPD_EXT_AT    2048
+#define SL_CIPD_GPU       16                   /* bytes of a UUID */
 #define SL_CIPD_EXT_MAGIC UINT32_C(0x58554c53) /* "SLUX" */
 
 struct sl_cipd_private_ext {
-    sl_word32 magic;   /* 0x000 stored behind a version of 0 */
-    sl_word32 asleep;  /* 0x004 */
-    sl_word version;   /* 0x008 the session's; 0: a session is being stored */
-    sl_word32 pid;     /* 0x010 the writer's, for display */
-    sl_word32 begun;   /* 0x014; 0: none yet */
+    sl_word32 magic;    /* 0x000 stored behind a version of 0 */
+    sl_word32 asleep;   /* 0x004 */
+    sl_word version;    /* 0x008 the session's; 0: a session is being stored */
+    sl_word32 pid;      /* 0x010 the writer's, for display */
+    sl_word32 begun;    /* 0x014; 0: none yet */
     sl_word32 finished; /* 0x018; 0: none yet */
-    sl_word32 gpu[4];  /* 0x01c its UUID; zeros: not told */
+    sl_word32 gpu[4];   /* 0x01c its UUID; zeros: not told */
     sl_word32 reserved[5];
     struct {
         sl_word32 index; /* 0: being stored */
         sl_word32 reserved;
-        sl_word time_ns; /* CLOCK_MONOTONIC */
+        sl_word time_ns;        /* CLOCK_MONOTONIC */
     } times[SL_CIPD_MAX_SLOTS]; /* 0x040 */
 };
 
@@ -52,7 +52,8 @@ void sl_cipd_ext_change(struct sl_cipd_private_ext *ext);
 bool sl_cipd_ext_changes(const struct sl_cipd_private_ext *ext, uint64_t version);
 
 /* Writer, after sl_cipd_ext_change: initializes it for a session, whose version was just stored. */
-void sl_cipd_ext_begin(struct sl_cipd_private_ext *ext, uint64_t version, uint32_t pid, const unsigned char gpu[SL_CIPD_GPU]);
+void sl_cipd_ext_begin(struct sl_cipd_private_ext *ext, uint64_t version, uint32_t pid,
+                       const unsigned char gpu[SL_CIPD_GPU]);
 
 /* Reader: the slots' GPU; false if it is not known, or the session is over. */
 bool sl_cipd_ext_gpu(const struct sl_cipd_private_ext *ext, uint64_t version, unsigned char gpu[SL_CIPD_GPU]);

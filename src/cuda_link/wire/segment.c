@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cuda_link/wire/segment.h"
 #include "util/hooks.h"
 #include "util/result.h"
-#include "cuda_link/wire/segment.h"
 
 #define ATTEMPTS 100 /* a millisecond each, while names are added and removed */
 
@@ -19,8 +19,8 @@ int sl_cipd_segment_check_owner(const char *name, const struct sl_os_named *memo
 {
     if (memory->owner == sl_os_uid() || memory->owner == 0)
         return 0;
-    return sl_fail(SLUICE_E_PERMISSION, "/dev/shm/%s belongs to user %" PRIu32 ": both sides must run as the same user", name,
-                   memory->owner);
+    return sl_fail(SLUICE_E_PERMISSION, "/dev/shm/%s belongs to user %" PRIu32 ": both sides must run as the same user",
+                   name, memory->owner);
 }
 
 /* A process that makes a segment has it open until it has its size, so an empty one that nobody has
@@ -102,8 +102,10 @@ int sl_cipd_segment_attach(struct sl_cipd_segment *segment, const char *name)
     name_it(&made, name);
     int result = open_by_any_name(&made);
     if (result == SLUICE_E_NOT_FOUND)
-        return sl_fail(result, "there is no cuda-link channel %s (/dev/shm/%s): is its writer running, as the same "
-                       "user, with the same /dev/shm?", name, name);
+        return sl_fail(result,
+                       "there is no cuda-link channel %s (/dev/shm/%s): is its writer running, as the same "
+                       "user, with the same /dev/shm?",
+                       name, name);
     if (result)
         return result;
     if (made.memory.size < SL_CIPD_HEADER)
@@ -198,7 +200,8 @@ int sl_cipd_segment_publish(struct sl_cipd_segment *made)
         result = sl_os_named_move(made->link_name, third, made->name);
     } while (result == SLUICE_E_EXISTS);
     if (result == SLUICE_E_NOT_FOUND)
-        return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s was taken away", made->name, made->link_name);
+        return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s was taken away", made->name,
+                       made->link_name);
     return result;
 }
 
@@ -251,7 +254,8 @@ static int check_old(const struct sl_cipd_segment *segment)
     if (magic == SL_CIPD_MAGIC || magic == SL_CIPD_MAGIC_09 ||
         (magic == 0 && sl_cipd_zero(segment->at, SL_CIPD_HEADER)))
         return 0;
-    return sl_fail(SLUICE_E_EXISTS, "/dev/shm/%s is no channel of cuda-link's but something else: remove it, or take another name",
+    return sl_fail(SLUICE_E_EXISTS,
+                   "/dev/shm/%s is no channel of cuda-link's but something else: remove it, or take another name",
                    segment->name);
 }
 
@@ -306,8 +310,10 @@ int sl_cipd_segment_own(struct sl_cipd_segment *segment, const char *name, bool 
         sl_service_unlock();
     }
     if (result == SLUICE_AGAIN && made.memory.inode && made.memory.size == 0)
-        return sl_fail(SLUICE_E_EXISTS, "cuda-link channel %s: another program is just making /dev/shm/%s, and has given it no bytes "
-                       "yet: is it stopped?", name, name);
+        return sl_fail(SLUICE_E_EXISTS,
+                       "cuda-link channel %s: another program is just making /dev/shm/%s, and has given it no bytes "
+                       "yet: is it stopped?",
+                       name, name);
     if (result == SLUICE_AGAIN)
         return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s comes and goes all the time", name, name);
     if (result)
@@ -330,16 +336,21 @@ int sl_cipd_segment_refresh(struct sl_cipd_segment *segment)
         if (result == 0)
             return 1;
         if (result != SLUICE_E_EXISTS)
-            return result == SLUICE_E_NOT_FOUND ? sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: both names of "
-                "its segment were taken away; new readers cannot find it", segment->name) : result;
+            return result == SLUICE_E_NOT_FOUND ? sl_fail(SLUICE_E_SYSTEM,
+                                                          "cuda-link channel %s: both names of "
+                                                          "its segment were taken away; new readers cannot find it",
+                                                          segment->name)
+                                                : result;
         result = sl_os_named_stat(segment->name, &now);
     }
     if (result)
         return result;
     if (sl_cipd_segment_same(&now, &segment->memory))
         return 0;
-    return sl_fail(SLUICE_E_EXISTS, "cuda-link channel %s: another program has put a segment of its own under this name; "
-                   "readers that come now do not get ours", segment->name);
+    return sl_fail(SLUICE_E_EXISTS,
+                   "cuda-link channel %s: another program has put a segment of its own under this name; "
+                   "readers that come now do not get ours",
+                   segment->name);
 }
 
 /* ---- both ---- */

@@ -11,8 +11,8 @@
 #ifndef SL_CUDA_LINK_WIRE_SEGMENT_H
 #define SL_CUDA_LINK_WIRE_SEGMENT_H
 
-#include "os/os.h"
 #include "cuda_link/wire/layout.h"
+#include "os/os.h"
 
 #define SL_CIPD_NAME 255 /* bytes of the longest name that can be attached */
 /* The longest name of a writer, whose link name must fit too: two dots, a pid, a dot and 8 digits more. */
@@ -21,26 +21,29 @@
 struct sl_cipd_segment {
     char name[SL_CIPD_NAME + 1];
     char link_name[SL_CIPD_NAME + 1]; /* "": none (a reader's, or hidden) */
-    int fd;                        /* -1: closed */
-    unsigned char *at;             /* NULL: not mapped */
-    uint64_t size;                 /* bytes that are mapped */
-    struct sl_os_named memory;     /* which memory it is */
+    int fd;                           /* -1: closed */
+    unsigned char *at;                /* NULL: not mapped */
+    uint64_t size;                    /* bytes that are mapped */
+    struct sl_os_named memory;        /* which memory it is */
     bool writable;
     bool hidden; /* owned, but without a name yet: it is freed if its owner dies */
 };
-#define SL_CIPD_SEGMENT_INIT { .fd = -1 }
+#define SL_CIPD_SEGMENT_INIT \
+    { \
+        .fd = -1 \
+    }
 
 /* May this user publish in this memory of that name? SLUICE_E_PERMISSION if it is another user's, also for
  * root. */
 int sl_cipd_segment_check_owner(const char *name, const struct sl_os_named *memory);
 
-/* Of a memory without bytes, which is open for writing: takes its name away if whoever made it is dead. Where the system cannot
- * tell, it is taken for dead when it is `late`. SLUICE_AGAIN. */
+/* Of a memory without bytes, which is open for writing: takes its name away if whoever made it is dead. Where the
+ * system cannot tell, it is taken for dead when it is `late`. SLUICE_AGAIN. */
 int sl_cipd_segment_drop_empty(const struct sl_cipd_segment *segment, const char *name, bool late);
 
-/* Attaches to an existing segment, as a reader, and maps all of it, up to SL_CIPD_SEGMENT. With `writable` (if the file's mode
- * allows) it can store to Sluice's private words. SLUICE_E_NOT_FOUND and SLUICE_E_PERMISSION; SLUICE_NO_WRITER if it
- * is too small for a header now. All with a message. */
+/* Attaches to an existing segment, as a reader, and maps all of it, up to SL_CIPD_SEGMENT. With `writable` (if the
+ * file's mode allows) it can store to Sluice's private words. SLUICE_E_NOT_FOUND and SLUICE_E_PERMISSION;
+ * SLUICE_NO_WRITER if it is too small for a header now. All with a message. */
 int sl_cipd_segment_attach(struct sl_cipd_segment *segment, const char *name);
 
 /* Takes ownership for a writer: locks the existing segment, whoever left it, or makes a new one. *fresh: all of it is
@@ -53,8 +56,8 @@ int sl_cipd_segment_own(struct sl_cipd_segment *segment, const char *name, bool 
 /* Gives a hidden segment its names. SLUICE_E_EXISTS with a message: another program was faster. Not hidden: 0. */
 int sl_cipd_segment_show(struct sl_cipd_segment *segment);
 
-/* Makes another segment for a name that is owned: locked, zeroed, and without the public name yet. Under the service lock, for
- * the same reason. */
+/* Makes another segment for a name that is owned: locked, zeroed, and without the public name yet. Under the service
+ * lock, for the same reason. */
 int sl_cipd_segment_make(struct sl_cipd_segment *made, const char *name);
 
 /* Gives it the public name, atomically replacing the segment that has it. */
@@ -103,15 +106,15 @@ void sl_cipd_link_names_sweep_own(const struct sl_cipd_segment *own);
 bool sl_cipd_link_name_matches(const char *name, const char *link_name);
 
 /* Counts the link names that this user's dead writers of all channels have left; with `remove` it removes them.
- * Checks a few hundred of them at most. Where segments cannot be hidden, a writer that died before its first session left no
- * magic number; its link name is removed by the next writer of the same name. */
+ * Checks a few hundred of them at most. Where segments cannot be hidden, a writer that died before its first session
+ * left no magic number; its link name is removed by the next writer of the same name. */
 int sl_cipd_link_names_sweep(bool remove, uint32_t *left);
 
 /* Finds the link name of a segment whose writer is alive and whose public name was removed. */
 bool sl_cipd_link_name_find(const char *name, char link_name[SL_CIPD_NAME + 1]);
 
-/* Calls `each` with the name of every segment that has the magic number of CIPD. Returns 0, or the first result of `each` that
- * is not 0. */
+/* Calls `each` with the name of every segment that has the magic number of CIPD. Returns 0, or the first result of
+ * `each` that is not 0. */
 int sl_cipd_segment_list(int (*each)(void *context, const char *name), void *context);
 
 #endif

@@ -8,11 +8,12 @@
  */
 #include "cuda_link/wire/segment_read.h"
 
-#define SILENCE (250 * SLUICE_MS) /* time without a frame after which the state of the segment is checked, and between checks */
-#define SLICE (50 * SLUICE_MS)    /* longest sleep of one wait */
-#define GLANCE SLUICE_MS          /* interval of checks for a writer that wakes nobody */
-#define OLDEST 10                 /* seconds: an older time of a frame is not believed */
-enum { ZEROS = 1000 };            /* loads until a zero is believed */
+#define SILENCE \
+    (250 * SLUICE_MS) /* time without a frame after which the state of the segment is checked, and between checks */
+#define SLICE  (50 * SLUICE_MS) /* longest sleep of one wait */
+#define GLANCE SLUICE_MS        /* interval of checks for a writer that wakes nobody */
+#define OLDEST 10               /* seconds: an older time of a frame is not believed */
+enum { ZEROS = 1000 };          /* loads until a zero is believed */
 
 /* ---- frames ---- */
 
@@ -112,7 +113,7 @@ static enum sl_cipd_poll ended(struct sl_cipd_segment_reader *consumer, enum sl_
 }
 
 enum sl_cipd_poll sl_cipd_read_poll(struct sl_cipd_segment_reader *consumer, int64_t now_ns,
-                                       struct sl_cipd_frame *frame)
+                                    struct sl_cipd_frame *frame)
 {
     const struct sl_cipd_session *session = &consumer->session;
     const unsigned char *at = consumer->segment.at;
@@ -130,7 +131,9 @@ enum sl_cipd_poll sl_cipd_read_poll(struct sl_cipd_segment_reader *consumer, int
     if (replaced(consumer, slot))
         return ended(consumer, SL_CIPD_CHANGED);
     *frame = (struct sl_cipd_frame){
-        .index = index, .slot = slot, .missed = missed_before(consumer, index),
+        .index = index,
+        .slot = slot,
+        .missed = missed_before(consumer, index),
         .time_ns = time_of(consumer, index, slot),
     };
     consumer->index = index;

@@ -14,8 +14,8 @@
 #ifndef SL_CUDA_LINK_WIRE_SEGMENT_READ_H
 #define SL_CUDA_LINK_WIRE_SEGMENT_READ_H
 
-#include "cuda_link/wire/private_ext.h"
 #include "cuda_link/wire/format.h"
+#include "cuda_link/wire/private_ext.h"
 #include "cuda_link/wire/segment.h"
 
 /* Why there is no session. X(name, result of connect, text) */
@@ -38,7 +38,8 @@
     X(HANDLES_FAILED, SLUICE_NO_WRITER, "what the handles stand for could not be opened") \
     X(BAD_FORMAT, SLUICE_E_FORMAT, "the format is none that is known") \
     X(ONE_SLOT, SLUICE_E_UNSUPPORTED, \
-      "the writer has a single slot and does not say when it begins the next frame in it, so no copy can be known to be whole: " \
+      "the writer has a single slot and does not say when it begins the next frame in it, so no copy can be known to " \
+      "be whole: " \
       "give it two slots or more, or read without copies") \
     X(OLD_MAGIC, SLUICE_E_VERSION, "the writer speaks the protocol of cuda-link 0.9: update it") \
     X(ALIEN, SLUICE_E_PROTOCOL, "it is no segment of this protocol but something else: take another name") \
@@ -64,17 +65,19 @@ struct sl_cipd_session {
 struct sl_cipd_segment_reader {
     struct sl_cipd_segment segment; /* at is NULL: not attached */
     struct sl_cipd_session session; /* layout.slots 0: not connected */
-    bool copies;                    /* set by the caller: it copies frames, and no session is taken in which a copy cannot be known
-                                     * to be whole (ONE_SLOT) */
-    enum sl_cipd_reason reason;     /* why it is not connected */
-    char why[SL_CIPD_WHY];          /* the same in more words than the reason's text, as far as the last attempt found any; else "" */
-    uint32_t index;                 /* of the last frame that poll reported; 0: none in this session */
-    bool orphan; /* the segment has lost its name: its writer has most likely died */
-    int64_t frame_ns; /* when the index last changed, or the reader connected */
+    bool copies; /* set by the caller: it copies frames, and no session is taken in which a copy cannot be known
+                  * to be whole (ONE_SLOT) */
+    enum sl_cipd_reason reason; /* why it is not connected */
+    char why[SL_CIPD_WHY]; /* the same in more words than the reason's text, as far as the last attempt found any; else
+                              "" */
+    uint32_t index;        /* of the last frame that poll reported; 0: none in this session */
+    bool orphan;           /* the segment has lost its name: its writer has most likely died */
+    int64_t frame_ns;      /* when the index last changed, or the reader connected */
     /* private from here on */
     struct sl_cipd_private_ext *ext; /* NULL: there is none, or it is another session's */
-    uint32_t since;              /* the index when it connected; 0 also if that was not known */
-    int64_t look_ns, glance_ns;  /* when poll, and when has_news, checks next whether the segment still has its name and its writer */
+    uint32_t since;                  /* the index when it connected; 0 also if that was not known */
+    int64_t look_ns,
+        glance_ns; /* when poll, and when has_news, checks next whether the segment still has its name and its writer */
     int64_t try_ns, pause_ns;    /* next attempt to connect; the time from that one to the next */
     struct sl_cipd_session seen; /* at an earlier attempt, for UNSETTLED; in which memory; when (0: none) */
     struct sl_os_named seen_memory;
@@ -117,10 +120,10 @@ struct sl_cipd_frame {
     int64_t time_ns; /* of publication, sl_os_now's clock; 0: unknown or implausible */
 };
 
-/* Is there a frame newer than the last reported one? Reports the newest. Makes no system call, except that when no frame
- * has come for 250 ms it checks the segment every 250 ms. */
+/* Is there a frame newer than the last reported one? Reports the newest. Makes no system call, except that when no
+ * frame has come for 250 ms it checks the segment every 250 ms. */
 enum sl_cipd_poll sl_cipd_read_poll(struct sl_cipd_segment_reader *consumer, int64_t now_ns,
-                                       struct sl_cipd_frame *frame);
+                                    struct sl_cipd_frame *frame);
 
 /* The oldest frame that was certainly published in this session and may still be in a slot, if `index` is the newest
  * frame. */
@@ -134,8 +137,8 @@ void sl_cipd_read_finished(const struct sl_cipd_segment_reader *consumer, uint32
 
 /* After a frame was read (on a GPU: when the work that reads it is done): true if the writer had no reason so far to
  * overwrite its slot. With N slots that is so until N-1 frames were published after it; with one
- * slot never. Sluice's writers announce each frame that they begin, so with them it is true until they begin the next one in
- * the same slot. */
+ * slot never. Sluice's writers announce each frame that they begin, so with them it is true until they begin the next
+ * one in the same slot. */
 bool sl_cipd_read_is_whole(const struct sl_cipd_segment_reader *consumer, const struct sl_cipd_frame *frame);
 
 /* Does the slot's event belong to another frame by now? Then it never again tells whether this one is finished. */

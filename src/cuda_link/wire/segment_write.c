@@ -7,9 +7,9 @@
 #include <limits.h>
 #include <string.h>
 
+#include "cuda_link/wire/segment_write.h"
 #include "util/hooks.h"
 #include "util/result.h"
-#include "cuda_link/wire/segment_write.h"
 
 #define ALIVE (1500 * SLUICE_MS) /* a writer that publishes one frame a second is not late by then */
 enum { ZEROS = 1000 };           /* loads until a zero is believed */
@@ -129,8 +129,8 @@ static void write_session(struct sl_cipd_segment *segment, const struct sl_cipd_
     SL_KILL_POINT("cipd_begin");
     sl_cipd_store_version(at, version);
     SL_KILL_POINT("cipd_version");
-    /* Last: a writer that dies before has a session like another program's, and leaves nothing private that would count as the
-     * next version's. */
+    /* Last: a writer that dies before has a session like another program's, and leaves nothing private that would count
+     * as the next version's. */
     if (ext)
         sl_cipd_ext_begin(ext, version, sl_os_pid(), gpu);
     wake(segment);
@@ -147,8 +147,9 @@ static void end_session(struct sl_cipd_segment *segment, const struct sl_cipd_la
 }
 
 /* When its readers see the flag they look up the name again, and find a complete session there. */
-static int begin_elsewhere(struct sl_cipd_segment_writer *producer, const struct sl_cipd_layout *layout, uint64_t version,
-                           const struct sl_cipd_handles *handles, const struct sl_cipd_metadata *metadata)
+static int begin_elsewhere(struct sl_cipd_segment_writer *producer, const struct sl_cipd_layout *layout,
+                           uint64_t version, const struct sl_cipd_handles *handles,
+                           const struct sl_cipd_metadata *metadata)
 {
     struct sl_cipd_segment *old = &producer->segment, made;
     struct sl_cipd_private_ext *ext = sl_cipd_private_ext(old->at, old->size);
@@ -171,12 +172,13 @@ static int begin_elsewhere(struct sl_cipd_segment_writer *producer, const struct
     return 0;
 }
 
-int sl_cipd_write_begin(struct sl_cipd_segment_writer *producer, uint32_t slots,
-                          const struct sl_cipd_handles *handles, const struct sl_cipd_metadata *metadata)
+int sl_cipd_write_begin(struct sl_cipd_segment_writer *producer, uint32_t slots, const struct sl_cipd_handles *handles,
+                        const struct sl_cipd_metadata *metadata)
 {
     struct sl_cipd_layout layout;
     if (!sl_cipd_layout(slots, &layout))
-        return sl_fail(SLUICE_E_INVALID, "a cuda-link channel has 1 to %d slots, not %" PRIu32, SL_CIPD_MAX_SLOTS, slots);
+        return sl_fail(SLUICE_E_INVALID, "a cuda-link channel has 1 to %d slots, not %" PRIu32, SL_CIPD_MAX_SLOTS,
+                       slots);
     for (uint32_t slot = 0; slot < slots; slot++)
         if (sl_cipd_zero(handles[slot].memory, SL_CIPD_HANDLE))
             return sl_fail(SLUICE_E_INVALID, "slot %" PRIu32 " of cuda-link channel %s has no memory handle", slot,
@@ -299,8 +301,10 @@ int sl_cipd_write_refresh(struct sl_cipd_segment_writer *producer)
     if (index && index != producer->index)
         producer->rival = true;
     if (producer->rival || (version && version != producer->version)) /* 0: a store of Python's in progress */
-        return sl_fail(SLUICE_E_EXISTS, "cuda-link channel %s: another program writes into the same segment; one of "
-                       "the two must have another name", producer->segment.name);
+        return sl_fail(SLUICE_E_EXISTS,
+                       "cuda-link channel %s: another program writes into the same segment; one of "
+                       "the two must have another name",
+                       producer->segment.name);
     return result;
 }
 

@@ -14,7 +14,7 @@
 /* What Sluice makes of a variable. */
 enum sl_cipd_use {
     SL_CIPD_HONOURED,
-    SL_CIPD_NO_EFFECT,    /* it changes nothing in Sluice; `note` says why */
+    SL_CIPD_NO_EFFECT,     /* it changes nothing in Sluice; `note` says why */
     SL_CIPD_TOUCHDESIGNER, /* only for cuda-link's own programs in and around TouchDesigner */
     SL_CIPD_IN_PYTHON,     /* honoured only by the Python module sluice.cuda_link */
 };
@@ -32,7 +32,7 @@ struct sl_cipd_variable {
     enum sl_cipd_use use;
     enum sl_cipd_kind kind;
     int64_t least, most; /* of a number */
-    const char *note; /* what it does here, or why it does nothing: one clause */
+    const char *note;    /* what it does here, or why it does nothing: one clause */
 };
 
 /* All variables; the name of the last entry is NULL. */

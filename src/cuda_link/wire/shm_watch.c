@@ -33,7 +33,10 @@ static void told(struct sl_watch *which, bool readable, bool hung_up)
     sl_service_set_deadline(which, sl_os_deadline(QUIET));
 }
 
-static void listen_again(struct sl_watch *which) { sl_service_pause(which, false); }
+static void listen_again(struct sl_watch *which)
+{
+    sl_service_pause(which, false);
+}
 
 static int begin(void)
 {

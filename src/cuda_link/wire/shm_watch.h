@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Notifications from the kernel when a name of shared memory is added or removed, so that nobody has to look for it before
- * each frame. After a pause a look-up costs as much as the rest of a small frame.
+ * Notifications from the kernel when a name of shared memory is added or removed, so that nobody has to look for it
+ * before each frame. After a pause a look-up costs as much as the rest of a small frame.
  */
 #ifndef SL_CUDA_LINK_WIRE_SHM_WATCH_H
 #define SL_CUDA_LINK_WIRE_SHM_WATCH_H

@@ -191,7 +191,8 @@ uint64_t sl_lease_want(const struct sl_lease *lease)
 int sl_lease_look(const struct sl_words *words, uint32_t mode, uint64_t want)
 {
     uint64_t q = 0;
-    /* Both load head seq_cst, like the store of `want` before it: else we and the writer might miss each other's store. */
+    /* Both load head seq_cst, like the store of `want` before it: else we and the writer might miss each other's store.
+     */
     int s = mode == SLUICE_IN_ORDER ? first_from(words, want, &q) : newest_ready(words, want, &q);
 
     if (s >= 0 && mode == SLUICE_IN_ORDER && !is_ready(words, (uint32_t)s, q) && !is_lost(words, (uint32_t)s))

@@ -12,15 +12,15 @@
 struct sl_lease {
     struct sl_words words;
     struct sl_page page;
-    uint32_t mode;    /* enum sluice_mode */
-    uint32_t every;   /* each n-th frame, 1 or more */
-    uint64_t last;    /* newest: sequence taken last; 0: none */
+    uint32_t mode;     /* enum sluice_mode */
+    uint32_t every;    /* each n-th frame, 1 or more */
+    uint64_t last;     /* newest: sequence taken last; 0: none */
     uint64_t given_up; /* a frame that cannot be taken, nor any before it: overwritten by the writer, or in a
                           memory that never arrived; 0: none */
-    uint64_t skipped; /* frames passed over, not counting those that `every` asked for */
-    uint64_t retries; /* frames that the writer overwrote while they were being taken */
-    uint64_t lost;    /* in order: frames that their writer's device never finished */
-    bool over;        /* the writer's device has stopped: what is not ready never will be */
+    uint64_t skipped;  /* frames passed over, not counting those that `every` asked for */
+    uint64_t retries;  /* frames that the writer overwrote while they were being taken */
+    uint64_t lost;     /* in order: frames that their writer's device never finished */
+    bool over;         /* the writer's device has stopped: what is not ready never will be */
 };
 
 enum {
@@ -55,7 +55,8 @@ int sl_lease_look(const struct sl_words *words, uint32_t mode, uint64_t want);
 /* The slot of the first committed frame from `want` on, ready or not. Negative if there is none. */
 int sl_lease_first(const struct sl_words *words, uint64_t want);
 
-/* How many frames from `want` on are committed but not finished: once the writer's device has stopped, they are lost. */
+/* How many frames from `want` on are committed but not finished: once the writer's device has stopped, they are lost.
+ */
 uint32_t sl_lease_unfinished(const struct sl_words *words, uint64_t want);
 
 #endif

@@ -54,7 +54,10 @@ static int next_candidate(const struct sl_ring *ring, const bool *tried)
     return best;
 }
 
-int sl_ring_next(const struct sl_ring *ring) { return next_candidate(ring, NULL); }
+int sl_ring_next(const struct sl_ring *ring)
+{
+    return next_candidate(ring, NULL);
+}
 
 void sl_ring_prefetch(const struct sl_ring *ring, int slot, const struct sl_reader_slot *readers, uint32_t count)
 {

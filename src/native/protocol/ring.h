@@ -20,7 +20,7 @@ struct sl_ring_slot {
     uint64_t sequence; /* of its frame; 0: none. Private copy of slot_seq */
     uint64_t given_up; /* what `idle` must reach before the device is done with cancelled frames */
     uint32_t memory;
-    uint8_t state;     /* enum sl_slot_state */
+    uint8_t state; /* enum sl_slot_state */
 };
 
 struct sl_ring {
@@ -28,7 +28,7 @@ struct sl_ring {
     const sl_word *idle;    /* [ids] raised behind the work of cancelled frames; NULL on host */
     uint64_t head_sequence; /* private copy of head */
     uint32_t head_slot;
-    uint32_t used;          /* numbers from here on never belonged to a memory */
+    uint32_t used; /* numbers from here on never belonged to a memory */
     struct sl_ring_slot slots[SL_MAX_IDS];
 };
 
@@ -51,8 +51,8 @@ int sl_ring_next(const struct sl_ring *ring);
 /* Prefetches its words (-1: none): other cores and the device have written them. */
 void sl_ring_prefetch(const struct sl_ring *ring, int slot, const struct sl_reader_slot *readers, uint32_t count);
 
-/* Is work on this slot in flight, of its last frame or a cancelled one? Also true for a frame that is lost: it is unknown when its
- * work ends. */
+/* Is work on this slot in flight, of its last frame or a cancelled one? Also true for a frame that is lost: it is
+ * unknown when its work ends. */
 bool sl_ring_is_busy(const struct sl_ring *ring, uint32_t slot);
 
 /* W8 and W9, after `ready` was raised behind the work (W7). */

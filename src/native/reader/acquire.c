@@ -39,14 +39,15 @@ static int report_hold_limit(const struct sl_reader *reader)
         if (sl_load(&reader->held[i].token, acquire) > SL_HELD_DEFERRED)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%llu", used ? ", " : "",
                                      (unsigned long long)reader->held[i].sequence);
-    return sl_fail(SLUICE_E_LIMIT, "channel '%s': this reader holds %u frames already (%s): release one, or open it with a larger hold",
+    return sl_fail(SLUICE_E_LIMIT,
+                   "channel '%s': this reader holds %u frames already (%s): release one, or open it with a larger hold",
                    reader->base.name, reader->params.hold, list);
 }
 
 /* ---- checks before a frame is taken ---- */
 
-/* The session of the next frame decides whether the stream is of the right device. If this session is over, that may be a later
- * one. */
+/* The session of the next frame decides whether the stream is of the right device. If this session is over, that may be
+ * a later one. */
 static int check_stream(struct sl_reader *reader, struct sluice_stream stream)
 {
     struct sl_session *session = reader->session;
@@ -58,7 +59,8 @@ static int check_stream(struct sl_reader *reader, struct sluice_stream stream)
     if (session->wrong_device)
         return 0;
     if (reader->device_changed)
-        return sl_fail(r, "channel '%s': its writer came back on another device: %s", reader->base.name, sl_last_error());
+        return sl_fail(r, "channel '%s': its writer came back on another device: %s", reader->base.name,
+                       sl_last_error());
     return sl_stream_refused(reader->base.name, r);
 }
 
@@ -86,10 +88,11 @@ static int wait_for_release(struct sl_reader *reader, int64_t deadline)
         if (sl_load(&reader->closing, acquire))
             return 0;
         if (now >= deadline)
-            return sl_fail(SLUICE_TIMEOUT,
-                           "channel '%s': all %u frames that this reader may hold are still being worked on; a larger hold "
-                           "lets it run ahead",
-                           reader->base.name, reader->params.hold);
+            return sl_fail(
+                SLUICE_TIMEOUT,
+                "channel '%s': all %u frames that this reader may hold are still being worked on; a larger hold "
+                "lets it run ahead",
+                reader->base.name, reader->params.hold);
         if (now < spin_end)
             sl_pause();
         else
@@ -126,7 +129,8 @@ static int check_eviction(const struct sl_reader *reader)
     if (!session || !sl_wait_evicted(session) || session->reported_evicted)
         return 0;
     session->reported_evicted = true;
-    return sl_fail(SLUICE_E_LOST, "channel '%s': the writer evicted this reader, which held a frame too long or hung up on it",
+    return sl_fail(SLUICE_E_LOST,
+                   "channel '%s': the writer evicted this reader, which held a frame too long or hung up on it",
                    reader->base.name);
 }
 
@@ -146,8 +150,8 @@ static int check_may_take(struct sl_reader *reader, struct sluice_stream stream,
 
 /* ---- taking a frame ---- */
 
-/* The frame is of a session that is over, and the stream of another device: the frame stays for a call with a stream of its own device,
- * if it can be taken at all. */
+/* The frame is of a session that is over, and the stream of another device: the frame stays for a call with a stream of
+ * its own device, if it can be taken at all. */
 static int refuse_stream(struct sl_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream)
 {
     struct sl_session *session = reader->session;
@@ -157,8 +161,8 @@ static int refuse_stream(struct sl_reader *reader, uint32_t slot, uint64_t seque
     if (r != 0)
         return r;
     (void)session->sync->check(session->pages, stream); /* its message names the devices */
-    return sl_fail(SLUICE_E_WRONG_DEVICE, "channel '%s': its writer has ended, and frame %llu is left of it: %s", reader->base.name,
-                   (unsigned long long)sequence, sl_last_error());
+    return sl_fail(SLUICE_E_WRONG_DEVICE, "channel '%s': its writer has ended, and frame %llu is left of it: %s",
+                   reader->base.name, (unsigned long long)sequence, sl_last_error());
 }
 
 static int fill_or_refuse(struct sl_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
@@ -174,7 +178,8 @@ static int give_up_frame(struct sl_reader *reader, uint64_t sequence)
     return SLUICE_TIMEOUT;
 }
 
-/* Makes a frame of a leased slot, whose memory may not have arrived yet: waits for it until the deadline (protocol 2.4). */
+/* Makes a frame of a leased slot, whose memory may not have arrived yet: waits for it until the deadline
+ * (protocol 2.4). */
 static int fill_when_mapped(struct sl_reader *reader, uint32_t slot, uint64_t sequence, struct sluice_stream stream,
                             int64_t deadline, struct sluice_frame *frame)
 {
@@ -209,7 +214,8 @@ static void count_retries(struct sl_reader *reader, uint64_t retries)
     lease->lost = 0;
 }
 
-/* Leases the next frame: 0; SLUICE_TIMEOUT if there is none; SLUICE_AGAIN if the writer overwrote every one of them in time. */
+/* Leases the next frame: 0; SLUICE_TIMEOUT if there is none; SLUICE_AGAIN if the writer overwrote every one of them in
+ * time. */
 static int lease_next(struct sl_reader *reader, int64_t deadline, uint32_t *slot, uint64_t *sequence)
 {
     uint64_t retries = 0;
@@ -220,7 +226,8 @@ static int lease_next(struct sl_reader *reader, int64_t deadline, uint32_t *slot
             continue;
         sl_os_yield();
         if (sl_os_now() >= deadline || sl_load(&reader->closing, acquire))
-            return sl_fail(SLUICE_AGAIN, "channel '%s': the writer outran this reader %d times", reader->base.name, (int)retries);
+            return sl_fail(SLUICE_AGAIN, "channel '%s': the writer outran this reader %d times", reader->base.name,
+                           (int)retries);
     }
     count_retries(reader, retries);
     *slot = (uint32_t)leased;
@@ -244,13 +251,15 @@ static int take_ready(struct sl_reader *reader, bool awaited, struct sluice_stre
         sl_lease_end(&session->lease, slot);
     else if (session->pages)
         sl_wait_update_estimate(session, found, frame->commit_ns, sl_load(&reader->counts.latency_ns, relaxed));
-    if (r == SLUICE_E_PROTOCOL && sl_load(session->link->page.evicted, seq_cst)) /* the frame is not damaged, but overwritten */
+    if (r == SLUICE_E_PROTOCOL &&
+        sl_load(session->link->page.evicted, seq_cst)) /* the frame is not damaged, but overwritten */
         r = sl_fail(SLUICE_AGAIN, "channel '%s': the writer is evicting this reader", reader->base.name);
     return r;
 }
 
 /* 0; SLUICE_TIMEOUT if there is no frame to take; SLUICE_AGAIN, or a failure. */
-static int take_frame(struct sl_reader *reader, struct sluice_stream stream, int64_t deadline, struct sluice_frame *frame)
+static int take_frame(struct sl_reader *reader, struct sluice_stream stream, int64_t deadline,
+                      struct sluice_frame *frame)
 {
     struct sl_session *session = reader->session;
     int r;
@@ -271,10 +280,13 @@ static int take_frame(struct sl_reader *reader, struct sluice_stream stream, int
 
 /* ---- acquire ---- */
 
-static bool may_retry(int result) { return result == SLUICE_TIMEOUT || result == SLUICE_AGAIN; }
+static bool may_retry(int result)
+{
+    return result == SLUICE_TIMEOUT || result == SLUICE_AGAIN;
+}
 
-/* The session is over, and has no frame that can be taken. SLUICE_AGAIN: there may be one now; SLUICE_TIMEOUT: no other writer is
- * there yet; else what acquire returns. */
+/* The session is over, and has no frame that can be taken. SLUICE_AGAIN: there may be one now; SLUICE_TIMEOUT: no other
+ * writer is there yet; else what acquire returns. */
 static int switch_session(struct sl_reader *reader)
 {
     int r;
@@ -310,7 +322,8 @@ static bool wait_for_frame(struct sl_reader *reader, int64_t deadline)
     return ready;
 }
 
-static int acquire_frame(struct sl_reader *reader, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame)
+static int acquire_frame(struct sl_reader *reader, struct sluice_stream stream, int64_t timeout_ns,
+                         struct sluice_frame *frame)
 {
     int64_t deadline = 0; /* the first attempt does not wait */
     int r;
@@ -344,7 +357,8 @@ static int acquire_frame(struct sl_reader *reader, struct sluice_stream stream, 
     }
 }
 
-int sl_native_acquire(struct sluice_reader *base, struct sluice_stream stream, int64_t timeout_ns, struct sluice_frame *frame)
+int sl_native_acquire(struct sluice_reader *base, struct sluice_stream stream, int64_t timeout_ns,
+                      struct sluice_frame *frame)
 {
     struct sl_reader *reader = sl_reader_of(base);
     int r = acquire_frame(reader, stream, timeout_ns, frame);

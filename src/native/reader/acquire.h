@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside acquire: acquire.c decides what comes next, acquire_ahead.c takes a frame that is not ready, frame_fill.c makes a frame of a
- * slot, wait.c waits; prefetch.c prefetches the cache lines that they will read.
+ * Inside acquire: acquire.c decides what comes next, acquire_ahead.c takes a frame that is not ready, frame_fill.c
+ * makes a frame of a slot, wait.c waits; prefetch.c prefetches the cache lines that they will read.
  */
 #ifndef SL_NATIVE_READER_ACQUIRE_H
 #define SL_NATIVE_READER_ACQUIRE_H
@@ -38,18 +38,19 @@ static inline bool sl_wait_evicted(const struct sl_session *session)
 
 static inline bool sl_wait_over(const struct sl_session *session)
 {
-    return sl_load(&session->link->gone, acquire) || sl_load(session->link->closed, acquire) || sl_wait_evicted(session);
+    return sl_load(&session->link->gone, acquire) || sl_load(session->link->closed, acquire) ||
+           sl_wait_evicted(session);
 }
 
 /* Until when a wait that begins now spins before it sleeps; 0: it does not spin at all. */
 int64_t sl_wait_spins_until(const struct sl_reader *reader, int64_t deadline);
 
-/* Waits until acquire should check again. `arriving`: there is a frame whose memory has not arrived yet. True: a frame became
- * ready while it was polled; take it at once. */
+/* Waits until acquire should check again. `arriving`: there is a frame whose memory has not arrived yet. True: a frame
+ * became ready while it was polled; take it at once. */
 bool sl_wait_for_news(struct sl_reader *reader, int64_t deadline, bool arriving);
 
-/* Learns how long frames take from commit to ready, from a frame that was waited for and found ready at `found`, or one that
- * was ready when first polled (0). */
+/* Learns how long frames take from commit to ready, from a frame that was waited for and found ready at `found`, or one
+ * that was ready when first polled (0). */
 void sl_wait_update_estimate(struct sl_session *session, int64_t found, int64_t commit_ns, uint64_t latency);
 
 /* ---- prefetch.c ---- */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Takes a frame that is not ready, for a stream that waits for it on the GPU (a reader's option `ahead`). gpu_wait.c guards the waits.
+ * Takes a frame that is not ready, for a stream that waits for it on the GPU (a reader's option `ahead`). gpu_wait.c
+ * guards the waits.
  */
 #include "native/reader/acquire.h"
 #include "native/reader/gpu_wait.h"
 #include "util/result.h"
 
-#define POLL_GAP_NS (5 * INT64_C(1000)) /* a stream continues about this long after the frame that it waits for is ready */
+#define POLL_GAP_NS \
+    (5 * INT64_C(1000)) /* a stream continues about this long after the frame that it waits for is ready */
 #define MAX_BACKOFF_FRAMES 64
-#define SPARE_SEMAPHORES 8 /* to request, besides those for the frames that are not polled first */
+#define SPARE_SEMAPHORES   8 /* to request, besides those for the frames that are not polled first */
 
 static bool poll_newest(struct sl_session *session)
 {
@@ -22,8 +24,9 @@ static bool poll_newest(struct sl_session *session)
     return false;
 }
 
-/* Work that is queued once the CPU has seen the frame ready starts sooner than work behind a wait on the GPU, so the CPU polls for about
- * as long as such a wait would cost. Each time without success doubles the number of frames for which it does not. */
+/* Work that is queued once the CPU has seen the frame ready starts sooner than work behind a wait on the GPU, so the
+ * CPU polls for about as long as such a wait would cost. Each time without success doubles the number of frames for
+ * which it does not. */
 bool sl_acquire_poll_briefly(struct sl_reader *reader)
 {
     struct sl_session_ahead *ahead = &reader->session->ahead;
@@ -42,7 +45,8 @@ bool sl_acquire_poll_briefly(struct sl_reader *reader)
     return ready;
 }
 
-/* Has the writer signal this reader's semaphores for the next frames, which may be late, too. This reader may take one of many. */
+/* Has the writer signal this reader's semaphores for the next frames, which may be late, too. This reader may take one
+ * of many. */
 static void request_semaphores(const struct sl_session *session)
 {
     const struct sl_page *page = &session->link->page;
@@ -50,7 +54,8 @@ static void request_semaphores(const struct sl_session *session)
     uint64_t stride = last != 0 && head > last ? head - last : 1;
     uint64_t frames = (session->ahead.backoff + SPARE_SEMAPHORES) * stride;
 
-    if (sl_load(page->semaphores_to, relaxed) < head + frames / 2) /* not for each frame: the writer reads this cache line */
+    if (sl_load(page->semaphores_to, relaxed) <
+        head + frames / 2) /* not for each frame: the writer reads this cache line */
         sl_store(page->semaphores_to, head + frames, relaxed);
 }
 
@@ -82,7 +87,8 @@ static int queue_wait(struct sl_reader *reader, uint32_t slot, uint64_t sequence
     return r;
 }
 
-static int take_frame(struct sl_reader *reader, const struct sl_stream *held, struct sluice_stream stream, struct sluice_frame *frame)
+static int take_frame(struct sl_reader *reader, const struct sl_stream *held, struct sluice_stream stream,
+                      struct sluice_frame *frame)
 {
     struct sl_lease *lease = &reader->session->lease;
     uint64_t sequence;
@@ -92,7 +98,8 @@ static int take_frame(struct sl_reader *reader, const struct sl_stream *held, st
         return SLUICE_TIMEOUT;
     int r = queue_wait(reader, (uint32_t)slot, sequence, held);
     if (r == 0)
-        r = sl_frame_fill(reader, (uint32_t)slot, sequence, stream, frame); /* if it fails, the queued wait is harmless */
+        r = sl_frame_fill(reader, (uint32_t)slot, sequence, stream,
+                          frame); /* if it fails, the queued wait is harmless */
     if (r != 0)
         sl_lease_end(lease, (uint32_t)slot);
     else

@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "native/reader/completion_estimate.h"
 
-#define MAX_INTERVAL_NS SLUICE_MS              /* between two polls */
+#define MAX_INTERVAL_NS        SLUICE_MS       /* between two polls */
 #define UNRELIABLE_INTERVAL_NS (SLUICE_MS / 4) /* the same before completion, if recent estimates were wrong */
 
-static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static int64_t max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 
 /* ---- polling ---- */
 
-static bool is_reliable(int64_t typical_error) { return typical_error <= SL_POLL_WATCH_NS; }
+static bool is_reliable(int64_t typical_error)
+{
+    return typical_error <= SL_POLL_WATCH_NS;
+}
 
 /* The pause doubles with the time since the commit: a frame may take far less time than those before it. */
 static int64_t next_early_poll(int64_t now, int64_t since, int64_t typical_error)
@@ -32,8 +41,8 @@ static int64_t next_late_poll(int64_t now, int64_t expected)
     return now + max(min(overdue / 8, MAX_INTERVAL_NS), SL_POLL_INTERVAL_NS);
 }
 
-struct sl_poll_step sl_completion_estimate_next(const struct sl_completion_estimate *estimate, int64_t now, int64_t since,
-                                                bool watched)
+struct sl_poll_step sl_completion_estimate_next(const struct sl_completion_estimate *estimate, int64_t now,
+                                                int64_t since, bool watched)
 {
     int64_t expected_duration = (int64_t)sl_load(&estimate->duration_ns, relaxed);
     int64_t typical_error = (int64_t)sl_load(&estimate->error_ns, relaxed);
@@ -49,8 +58,8 @@ struct sl_poll_step sl_completion_estimate_next(const struct sl_completion_estim
 
 /* ---- learning ---- */
 
-/* The frame completed at some time between the two polls. If that may have been the expected time, a slightly earlier one is taken: a
- * reader that always finds frames ready when it wakes could not tell by how much it wakes too late. */
+/* The frame completed at some time between the two polls. If that may have been the expected time, a slightly earlier
+ * one is taken: a reader that always finds frames ready when it wakes could not tell by how much it wakes too late. */
 static int64_t guess_duration(int64_t expected, int64_t unready, int64_t ready)
 {
     int64_t margin = min((ready - unready) / 2, SL_POLL_WATCH_NS);
@@ -66,8 +75,8 @@ static int64_t measure_error(int64_t expected, int64_t unready, int64_t ready)
     return expected == 0 ? 0 : max(max(unready - expected, expected - ready), 0);
 }
 
-/* A moving average. One frame may at most double it, as a machine that was suspended says little about the GPU. A frame that took less
- * than half of it replaces it: it was a guess, or is out of date. */
+/* A moving average. One frame may at most double it, as a machine that was suspended says little about the GPU. A frame
+ * that took less than half of it replaces it: it was a guess, or is out of date. */
 static int64_t average_duration(int64_t average, int64_t duration)
 {
     if (average == 0 || duration < average / 2)

@@ -4,10 +4,10 @@
  */
 #include <string.h>
 
+#include "channel/frame_view.h"
+#include "format/format.h"
 #include "native/reader/acquire.h"
 #include "native/reader/peer_copy.h"
-#include "format/format.h"
-#include "channel/frame_view.h"
 #include "util/hooks.h"
 #include "util/result.h"
 
@@ -43,7 +43,8 @@ static void fill_frame(struct sl_reader *reader, const struct sl_held *entry, co
     struct sl_session *session = entry->session;
     struct sl_link *link = session->link;
 
-    *frame = (struct sluice_frame){ /* all members: if some are left out, compilers clear the whole struct first, which is slow */
+    *frame = (struct sluice_frame){
+        /* all members: if some are left out, compilers clear the whole struct first, which is slow */
         .sequence = entry->sequence,
         .session = link->session,
         .missed = count_missed(session, record->dropped),
@@ -59,7 +60,10 @@ static void fill_frame(struct sl_reader *reader, const struct sl_held *entry, co
         .flags = 0,
         .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&reader->base.object.id, memory_order_relaxed),
                     [SL_FRAME_TOKEN] = token,
-                    [SL_FRAME_ENTRY] = (uint64_t)(entry - reader->held), 0, 0, 0 },
+                    [SL_FRAME_ENTRY] = (uint64_t)(entry - reader->held),
+                    0,
+                    0,
+                    0 },
     };
     if (frame->capture_clock == SLUICE_CLOCK_MONOTONIC)
         frame->capture_ns = sl_link_local_time(link, frame->capture_ns);

@@ -8,11 +8,12 @@
 
 #define CHECK_INTERVAL (5 * SLUICE_MS)
 #define DRIVER_TIMEOUT (SLUICE_S / 4) /* how long a dead writer's GPU may still work (protocol 4.1) */
-#define MIN_PAUSE (SLUICE_MS / 50)
-#define MAX_PAUSE SLUICE_MS
-#define CLOSE_TIMEOUT (2 * SLUICE_S) /* how long the close of a reader waits */
+#define MIN_PAUSE      (SLUICE_MS / 50)
+#define MAX_PAUSE      SLUICE_MS
+#define CLOSE_TIMEOUT  (2 * SLUICE_S) /* how long the close of a reader waits */
 
-/* A stream that waits for a frame of a reader, or a lost frame that was not reported yet. Guarded by the service lock. */
+/* A stream that waits for a frame of a reader, or a lost frame that was not reported yet. Guarded by the service lock.
+ */
 static struct gpu_wait {
     struct sl_reader *reader; /* NULL: the entry is free */
     struct sl_session *session;
@@ -29,7 +30,10 @@ static void on_timer(struct sl_watch *watch);
 
 static struct sl_watch watch = { .fd = -1, .timer = on_timer };
 
-static bool is_lost(const struct gpu_wait *wait) { return wait->dependency->lost; }
+static bool is_lost(const struct gpu_wait *wait)
+{
+    return wait->dependency->lost;
+}
 
 /* Adds `change`, which may be -1 as unsigned. */
 static void count_waiting(struct sl_session *session, uint32_t change)
@@ -54,20 +58,25 @@ static void remove_wait(struct gpu_wait *wait)
 }
 
 /* How many lost frames must be reported to its reader. */
-static uint32_t count_losses(const struct gpu_wait *wait) { return wait->merged + (wait->sequence != 0); }
+static uint32_t count_losses(const struct gpu_wait *wait)
+{
+    return wait->merged + (wait->sequence != 0);
+}
 
 static void lose_frame(struct gpu_wait *wait)
 {
     struct sl_session *session = wait->session;
 
-    wait->dependency->lost = true; /* before the poison: whoever sees that also sees this, and that a loss must be reported */
+    wait->dependency->lost =
+        true; /* before the poison: whoever sees that also sees this, and that a loss must be reported */
     sl_add(&wait->reader->unreported, 1);
     sl_store(&session->poisoned[wait->slot], 1, relaxed);
     sl_store(&session->link->page.semaphores[wait->slot], SL_POISON, seq_cst);
     sl_add(&wait->reader->counts.lost, 1);
     stop_waiting(wait);
     sl_wake_with_news(wait->reader); /* acquire has this to report */
-    sl_log(SLUICE_LOG_WARN, "channel '%s': frame %llu was not finished in time: a stream that waited for it continues without it",
+    sl_log(SLUICE_LOG_WARN,
+           "channel '%s': frame %llu was not finished in time: a stream that waited for it continues without it",
            wait->reader->base.name, (unsigned long long)wait->sequence);
 }
 
@@ -126,8 +135,8 @@ static const struct sl_stream_wait_source source = { .refresh = check_all, .make
 
 /* ---- begin, end ---- */
 
-/* Does an existing entry prevent a new one? If not, the service thread checks them soon enough: their words are on cache lines
- * that a GPU has written, and fetching those takes as long as most of acquire. */
+/* Does an existing entry prevent a new one? If not, the service thread checks them soon enough: their words are on
+ * cache lines that a GPU has written, and fetching those takes as long as most of acquire. */
 static bool is_blocked(const struct sl_session *session, uint32_t slot)
 {
     bool same = false;
@@ -168,8 +177,12 @@ static bool add_wait(struct sl_reader *reader, uint32_t slot, uint64_t sequence,
         sl_stream_wait_remove(dependency);
         return false;
     }
-    *wait = (struct gpu_wait){ .reader = reader, .session = reader->session, .dependency = dependency, .sequence = sequence,
-                               .slot = slot, .deadline = sl_os_later(reader->now, reader->params.ahead_ns) };
+    *wait = (struct gpu_wait){ .reader = reader,
+                               .session = reader->session,
+                               .dependency = dependency,
+                               .sequence = sequence,
+                               .slot = slot,
+                               .deadline = sl_os_later(reader->now, reader->params.ahead_ns) };
     count_waiting(reader->session, 1);
     if (!watch.deadline)
         sl_service_set_deadline(&watch, reader->now + CHECK_INTERVAL);

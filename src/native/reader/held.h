@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The frames that a reader holds. Only the acquiring thread fills in entries and frees what they point to, so sessions and memories need
- * no reference counts: it looks through the entries. Any thread may release a frame.
+ * The frames that a reader holds. Only the acquiring thread fills in entries and frees what they point to, so sessions
+ * and memories need no reference counts: it looks through the entries. Any thread may release a frame.
  */
 #ifndef SL_NATIVE_READER_HELD_H
 #define SL_NATIVE_READER_HELD_H
@@ -16,8 +16,8 @@ enum {
     SL_HELD_DEFERRED = 3, /* its release is deferred until a capture on that stream ends */
 };
 
-/* `token` is stored last and cleared first; in between the rest does not change, nor do the session and the memory that it points
- * to. */
+/* `token` is stored last and cleared first; in between the rest does not change, nor do the session and the memory that
+ * it points to. */
 struct sl_held {
     sl_word token; /* 0: free; SL_HELD_*; else the frame's */
     struct sl_session *session;
@@ -26,12 +26,12 @@ struct sl_held {
     sl_word *word; /* stored 0 by its release: the lease, or a word of the copy's own */
     const struct sl_record *record;
     const void *meta;
-    bool copied;   /* the lease is over, this is a copy */
+    bool copied; /* the lease is over, this is a copy */
     uint32_t slot;
-    bool on_stream;                /* acquired for work on */
-    struct sluice_stream stream;   /* this stream */
-    struct sl_deferred deferred;      /* its deferred release, with the stream of that */
-    struct sl_reader *reader;      /* for `deferred` */
+    bool on_stream;              /* acquired for work on */
+    struct sluice_stream stream; /* this stream */
+    struct sl_deferred deferred; /* its deferred release, with the stream of that */
+    struct sl_reader *reader;    /* for `deferred` */
     uint64_t sequence;
     struct sl_span span; /* from acquire to release */
 };
@@ -45,7 +45,8 @@ struct sl_held *sl_held_find(struct sl_reader *reader, const struct sluice_frame
 struct sl_held *sl_held_find_free(struct sl_reader *reader);
 
 /* Is a held frame in this session, in this memory (NULL: in any)? On the acquiring thread. */
-bool sl_held_uses(const struct sl_reader *reader, const struct sl_session *session, const struct sl_link_memory *memory);
+bool sl_held_uses(const struct sl_reader *reader, const struct sl_session *session,
+                  const struct sl_link_memory *memory);
 
 /* Has the writer evicted this reader? Comes after the program's reads of the frame. */
 bool sl_held_is_evicted(const struct sl_link *link);

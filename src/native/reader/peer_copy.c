@@ -3,8 +3,8 @@
  * How frames reach a reader's device: mapped where they are, or copied to a GPU that cannot access them.
  *
  * The copy runs on a stream of the library, so that nothing is queued on the program's streams. acquire waits for it
- * and then ends the lease. The program gets the copy, with a copy of header and metadata. Each copy has a word that replaces
- * the lease word: releasing the frame stores 0 there.
+ * and then ends the lease. The program gets the copy, with a copy of header and metadata. Each copy has a word that
+ * replaces the lease word: releasing the frame stores 0 there.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -15,8 +15,8 @@
 #include "native/reader/reader.h"
 #include "util/result.h"
 
-#define COPY_TIMEOUT (2 * SLUICE_S) /* for one copy */
-#define SPIN_NS (SLUICE_MS / 2)    /* over NVLink a frame takes 0.1 ms: too short for a sleep */
+#define COPY_TIMEOUT (2 * SLUICE_S)  /* for one copy */
+#define SPIN_NS      (SLUICE_MS / 2) /* over NVLink a frame takes 0.1 ms: too short for a sleep */
 
 /* Memory for copies; lives until its buffer and all pins have dropped it. */
 struct copy_memory {
@@ -24,8 +24,8 @@ struct copy_memory {
     struct sl_memory object;
 };
 
-/* The buffer to which the frames of one entry are copied, in all sessions. As an entry has only one, repeated work (such as a
- * CUDA graph) finds its frames at the same address. */
+/* The buffer to which the frames of one entry are copied, in all sessions. As an entry has only one, repeated work
+ * (such as a CUDA graph) finds its frames at the same address. */
 struct sl_copy_buffer {
     struct copy_memory *memory; /* NULL: none yet */
     struct sl_record record;
@@ -49,22 +49,25 @@ static const char *hint(const struct sl_reader *reader)
     return others ? ". Another GPU may reach it: name one as the reader's device, such as \"cuda:0\"" : "";
 }
 
-static int identify_device(const struct sl_reader *reader, const struct sl_session *session, unsigned char uuid[SL_DEVICE_UUID])
+static int identify_device(const struct sl_reader *reader, const struct sl_session *session,
+                           unsigned char uuid[SL_DEVICE_UUID])
 {
     int r = sl_device_kind(session->device)->identify(session->device, uuid);
 
     if (r < 0 && session->link->memory_kind != SL_MEM_HOST)
-        r = sl_fail(r, "channel '%s' has its frames on a GPU, '%s', which this process cannot use: %s%s", reader->base.name,
-                    session->owner, sl_last_error(), hint(reader));
+        r = sl_fail(r, "channel '%s' has its frames on a GPU, '%s', which this process cannot use: %s%s",
+                    reader->base.name, session->owner, sl_last_error(), hint(reader));
     return r;
 }
 
 /* The driver's reason against mapping, with a remedy that depends on the GPUs that this process sees. */
 static int refuse_mapping(const struct sl_reader *reader, int result)
 {
-    return sl_fail(result, "channel '%s': %s. Use the channel's own GPU (leave the reader's device out), or let frames be copied "
-                   "(the reader's option staged)",
-                   reader->base.name, sl_last_error());
+    return sl_fail(
+        result,
+        "channel '%s': %s. Use the channel's own GPU (leave the reader's device out), or let frames be copied "
+        "(the reader's option staged)",
+        reader->base.name, sl_last_error());
 }
 
 int sl_peer_copy_choose(const struct sl_reader *reader, struct sl_session *session)
@@ -87,7 +90,7 @@ int sl_peer_copy_choose(const struct sl_reader *reader, struct sl_session *sessi
         if (r < 0 && r != SLUICE_E_UNSUPPORTED)
             return r;
         session->peer_mapped = r >= 0;
-        path = !session->peer_mapped                                   ? SL_PATH_COPIED
+        path = !session->peer_mapped                           ? SL_PATH_COPIED
                : reader->params.staged == SLUICE_STAGED_ALWAYS ? SL_PATH_COPIED_AS_ASKED
                                                                : SL_PATH_PEER;
         if (!session->peer_mapped)
@@ -204,7 +207,7 @@ static int make_buffer(struct sl_reader *reader, const struct sl_held *entry)
         free(memory);
         return r;
     }
-    memory->object.device = NULL; /* the session's to say */
+    memory->object.device = NULL;   /* the session's to say */
     sl_os_close(memory->object.fd); /* nobody else maps it */
     memory->object.fd = -1;
     buffer->memory = memory;
@@ -229,10 +232,12 @@ struct sl_mem_shared *sl_peer_copy_pin(const struct sl_reader *reader, const str
     return shared;
 }
 
-/* The end of a copy wakes nobody. A reader that does not spin sleeps until the estimated time: copies take about the same time each. */
+/* The end of a copy wakes nobody. A reader that does not spin sleeps until the estimated time: copies take about the
+ * same time each. */
 static int wait_for_copy(struct sl_reader *reader, struct sl_memory *object)
 {
-    int64_t began = sl_os_now(), now = began, unready = 0, spin_until = began + (reader->params.spin_ns < 0 ? 0 : SPIN_NS);
+    int64_t began = sl_os_now(), now = began, unready = 0,
+            spin_until = began + (reader->params.spin_ns < 0 ? 0 : SPIN_NS);
     bool watched = false;
     int r;
 
@@ -262,9 +267,11 @@ static int report_late_copy(struct sl_reader *reader, struct sl_held *entry)
     entry->session->lease.given_up = entry->sequence;
     sl_add(&reader->counts.lost, 1);
     sl_store(&entry->token, SL_HELD_QUEUED, release);
-    return sl_fail(SLUICE_E_LOST, "channel '%s': frame %llu was not copied to %s within %d s: its GPU, or the link between them, "
+    return sl_fail(SLUICE_E_LOST,
+                   "channel '%s': frame %llu was not copied to %s within %d s: its GPU, or the link between them, "
                    "does not get to it",
-                   reader->base.name, (unsigned long long)entry->sequence, entry->session->device, (int)(COPY_TIMEOUT / SLUICE_S));
+                   reader->base.name, (unsigned long long)entry->sequence, entry->session->device,
+                   (int)(COPY_TIMEOUT / SLUICE_S));
 }
 
 /* Copies the header and metadata, which the writer may change once the lease has ended. */

@@ -7,7 +7,8 @@
 
 #include "native/reader/held.h"
 
-/* Decides how frames get to this reader's device, by the session's `owner` and `device`, and the reader's option `staged`. */
+/* Decides how frames get to this reader's device, by the session's `owner` and `device`, and the reader's option
+ * `staged`. */
 int sl_peer_copy_choose(const struct sl_reader *reader, struct sl_session *session);
 
 /* Makes words for copies of as many frames as the reader may hold; none if frames are not copied. Once the device is

@@ -13,12 +13,14 @@
 
 /* ---- frames in flight on a GPU: the service thread polls them (protocol 3.8) ---- */
 
-#define READER_OF(member) ((struct sl_reader *)((char *)(member) - offsetof(struct sl_reader, poll.watch)))
+#define READER_OF(member) ((struct sl_reader *)((char *)(member)-offsetof(struct sl_reader, poll.watch)))
 
-#define QUICK_CHECK_NS (SL_POLL_WATCH_NS / 2) /* around the expected completion: this thread must not spin, and its timers are exact */
-#define MAX_QUICK_CHECKS 2
+#define QUICK_CHECK_NS \
+    (SL_POLL_WATCH_NS / 2) /* around the expected completion: this thread must not spin, and its timers are exact */
+#define MAX_QUICK_CHECKS   2
 #define REST_POLL_INTERVAL SLUICE_MS /* while a dead writer's device still works */
-#define MIN_ROOM_INTERVAL (SLUICE_MS / 20) /* between checks whether there is room; it grows with the time that there was none */
+#define MIN_ROOM_INTERVAL \
+    (SLUICE_MS / 20) /* between checks whether there is room; it grows with the time that there was none */
 #define MAX_ROOM_INTERVAL SLUICE_MS
 
 static int64_t next_check(struct sl_reader *reader, uint64_t want, int64_t now)
@@ -31,7 +33,8 @@ static int64_t next_check(struct sl_reader *reader, uint64_t want, int64_t now)
         reader->poll.quick_checks = 0;
     }
     reader->poll.unready_ns = now;
-    struct sl_poll_step step = sl_completion_estimate_next(&session->estimate, now, reader->poll.since_ns, reader->poll.quick_checks == MAX_QUICK_CHECKS);
+    struct sl_poll_step step = sl_completion_estimate_next(&session->estimate, now, reader->poll.since_ns,
+                                                           reader->poll.quick_checks == MAX_QUICK_CHECKS);
     if (!step.watch)
         return step.until;
     reader->poll.quick_checks++;
@@ -59,7 +62,8 @@ static void check_frame(struct sl_watch *watch)
         sl_service_set_deadline(watch, next_check(reader, want, now));
     } else if (found != SL_LEASE_NONE) {
         if (reader->poll.awaited == want)
-            sl_completion_estimate_update(&session->estimate, reader->poll.unready_ns - reader->poll.since_ns, now - reader->poll.since_ns);
+            sl_completion_estimate_update(&session->estimate, reader->poll.unready_ns - reader->poll.since_ns,
+                                          now - reader->poll.since_ns);
         sl_os_eventfd_set(reader->poll.note);
     }
 }
@@ -105,7 +109,8 @@ static void arm_session(struct sl_reader *reader, struct sl_session *session)
     sl_store(session->link->page.want_fd, want, seq_cst);
 }
 
-/* The socket of a writer that ended would stay readable. Its last frames complete without a commit, or never. Under the service lock. */
+/* The socket of a writer that ended would stay readable. Its last frames complete without a commit, or never. Under the
+ * service lock. */
 static void arm_ended_session(struct sl_reader *reader, struct sl_session *session)
 {
     int64_t now = sl_os_now();
@@ -113,7 +118,8 @@ static void arm_ended_session(struct sl_reader *reader, struct sl_session *sessi
     sl_poll_fd_remove(reader, session);
     reader->poll.rest_until_ns = sl_wait_rests_until(session, now);
     uint64_t want = sl_lease_want(&session->lease);
-    if (reader->poll.rest_until_ns == 0 || sl_lease_look(&session->link->words, reader->params.mode, want) != SL_LEASE_SOON)
+    if (reader->poll.rest_until_ns == 0 ||
+        sl_lease_look(&session->link->words, reader->params.mode, want) != SL_LEASE_SOON)
         return;
     sl_store(&reader->poll.want, want, release);
     reader->poll.watch = (struct sl_watch){ .fd = -1, .timer = check_rest, .deadline = now + REST_POLL_INTERVAL };
@@ -135,7 +141,9 @@ static bool waits_for_room(struct sl_reader *reader, const struct sl_session *se
     int64_t pause = (now - reader->poll.full_since_ns) / 4;
     sl_service_lock();
     sl_store(&reader->poll.check_room, 1, relaxed);
-    sl_service_set_deadline(&reader->poll.watch, now + (pause < MIN_ROOM_INTERVAL ? MIN_ROOM_INTERVAL : pause < MAX_ROOM_INTERVAL ? pause : MAX_ROOM_INTERVAL));
+    sl_service_set_deadline(&reader->poll.watch, now + (pause < MIN_ROOM_INTERVAL   ? MIN_ROOM_INTERVAL
+                                                        : pause < MAX_ROOM_INTERVAL ? pause
+                                                                                    : MAX_ROOM_INTERVAL));
     sl_service_unlock();
     return true;
 }
@@ -167,7 +175,8 @@ void sl_poll_fd_add(struct sl_reader *reader, struct sl_session *session)
     if (reader->poll.epoll < 0)
         return;
     if (session->pages) {
-        reader->poll.watch = (struct sl_watch){ .fd = session->link->wake_fd, .ready = commit_ready, .timer = check_frame };
+        reader->poll.watch =
+            (struct sl_watch){ .fd = session->link->wake_fd, .ready = commit_ready, .timer = check_frame };
         r = sl_service_add(&reader->poll.watch);
     } else {
         r = sl_os_epoll_add(reader->poll.epoll, session->link->wake_fd);

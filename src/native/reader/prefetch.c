@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The steps of taking a frame read cache lines that another core, or a GPU, has written. Prefetched together they cost about as
- * much as one of them.
+ * The steps of taking a frame read cache lines that another core, or a GPU, has written. Prefetched together they cost
+ * about as much as one of them.
  */
 #include "native/reader/acquire.h"
 
@@ -34,7 +34,9 @@ void sl_prefetch_newest(const struct sl_session *session)
         prefetch_slot(session, slot);
 }
 
-#define POLLS_PER_CALL 128 /* polls in one call: with more, other events would be noticed late; with fewer, calling it would be most of the cost */
+#define POLLS_PER_CALL \
+    128 /* polls in one call: with more, other events would be noticed late; with fewer, calling it would be most of \
+           the cost */
 
 bool sl_prefetch_watch_newest(const struct sl_session *session)
 {

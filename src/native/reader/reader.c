@@ -2,8 +2,8 @@
  *
  * Opening, describing and closing a reader.
  */
-#include "native/reader/peer_copy.h"
 #include "native/reader/reader.h"
+#include "native/reader/peer_copy.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 #include "native/reader/gpu_wait.h"
 #include "util/result.h"
 
-#define DEFAULT_SPIN (SLUICE_MS / 100)
-#define DEFAULT_AHEAD (2 * SLUICE_S)
+#define DEFAULT_SPIN         (SLUICE_MS / 100)
+#define DEFAULT_AHEAD        (2 * SLUICE_S)
 #define FIRST_ANSWER_TIMEOUT SLUICE_S /* even SLUICE_LATER waits for the first answer, if there is a writer */
 
 static int complete_params(struct sluice_reader_params *params)
@@ -35,10 +35,11 @@ static int complete_params(struct sluice_reader_params *params)
     if (params->ahead > 1)
         return sl_fail(SLUICE_E_INVALID, "channel '%s': ahead is 0 or 1, not %u", name, params->ahead);
     if (params->staged > SLUICE_STAGED_ALWAYS || params->reserved)
-        return sl_fail(SLUICE_E_INVALID, "channel '%s': staged is 0, 1 or 2, not %u, and reserved is 0", name, params->staged);
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': staged is 0, 1 or 2, not %u, and reserved is 0", name,
+                       params->staged);
     if (params->staged && params->writable)
-        return sl_fail(SLUICE_E_INVALID, "channel '%s': what is changed in a copy changes no frame: staged or writable, not both",
-                       name);
+        return sl_fail(SLUICE_E_INVALID,
+                       "channel '%s': what is changed in a copy changes no frame: staged or writable, not both", name);
     if (params->ahead_ns == 0)
         params->ahead_ns = DEFAULT_AHEAD;
     if (params->open_timeout_ns < SLUICE_LATER || params->spin_ns < -1 || params->ahead_ns < 0)
@@ -73,7 +74,8 @@ static bool defer_end(struct sl_reader *reader)
     if (sl_os_start_thread(outlast_captures, reader) == 0)
         return true;
     sl_log(SLUICE_LOG_WARN,
-           "channel '%s': closed while a graph capture defers a release, and no thread could be started to wait for its end: its frame stays "
+           "channel '%s': closed while a graph capture defers a release, and no thread could be started to wait for "
+           "its end: its frame stays "
            "held until the process ends: %s",
            reader->base.name, sl_last_error());
     return true;
@@ -105,7 +107,9 @@ static void finish(struct sl_object *object)
         if (device)
             sl_background_await(reader->base.name);
     } else {
-        sl_log(SLUICE_LOG_WARN, "channel '%s': closed with %s work that does not end: the memory of its frames stays until the process ends",
+        sl_log(SLUICE_LOG_WARN,
+               "channel '%s': closed with %s work that does not end: the memory of its frames stays until the process "
+               "ends",
                reader->base.name, done ? "copies behind" : "releases queued behind");
     }
     sl_os_close(reader->poll.epoll);
@@ -186,7 +190,8 @@ static int wait_for_writer(struct sl_reader *reader)
             return 0;
         } else if (stop_joining(reader, now)) {
             if (r == 0)
-                return sl_fail(SLUICE_TIMEOUT, "the writer of channel '%s' does not answer: is it stopped?", reader->base.name);
+                return sl_fail(SLUICE_TIMEOUT, "the writer of channel '%s' does not answer: is it stopped?",
+                               reader->base.name);
             return r == SLUICE_AGAIN ? SLUICE_TIMEOUT : r;
         }
     }
@@ -223,8 +228,8 @@ int sl_native_reader_open(struct sluice_reader *base, const struct sluice_reader
     reader->params = complete; /* not before: `finish` relies on them */
     if (params->device && !sl_device_kind(params->device))
         return sl_fail(SLUICE_E_UNSUPPORTED,
-                       "channel '%s': there is no device '%.80s'; leave it out, or use \"host\" or \"cuda:0\"", base->name,
-                       params->device);
+                       "channel '%s': there is no device '%.80s'; leave it out, or use \"host\" or \"cuda:0\"",
+                       base->name, params->device);
     if (params->device)
         snprintf(reader->device, sizeof reader->device, "%s", params->device);
     if ((r = start_joining(reader)) != 0 || (r = wait_for_writer(reader)) != 0)
@@ -237,9 +242,15 @@ int sl_native_reader_open(struct sluice_reader *base, const struct sluice_reader
     return 0;
 }
 
-void sl_native_reader_stop(struct sluice_reader *base) { sl_session_stop(sl_reader_of(base)); }
+void sl_native_reader_stop(struct sluice_reader *base)
+{
+    sl_session_stop(sl_reader_of(base));
+}
 
-void sl_native_reader_stopped(struct sluice_reader *base) { sl_session_open_wait(sl_reader_of(base)); }
+void sl_native_reader_stopped(struct sluice_reader *base)
+{
+    sl_session_open_wait(sl_reader_of(base));
+}
 
 /* ---- format, device, stats ---- */
 

@@ -5,19 +5,19 @@
 #include <string.h>
 
 #include "native/reader/acquire.h"
-#include "native/reader/peer_copy.h"
 #include "native/reader/gpu_wait.h"
+#include "native/reader/peer_copy.h"
 #include "util/hooks.h"
 #include "util/result.h"
 
-#define DRAIN_TIMEOUT (2 * SLUICE_S) /* how long close waits for queued releases */
-#define LATE_NS (20 * SLUICE_MS) /* a release so late that the driver is queried about it */
-#define SETTLE_INTERVAL (5 * SLUICE_MS) /* between checks of held frames, if there is room for others */
+#define DRAIN_TIMEOUT     (2 * SLUICE_S)   /* how long close waits for queued releases */
+#define LATE_NS           (20 * SLUICE_MS) /* a release so late that the driver is queried about it */
+#define SETTLE_INTERVAL   (5 * SLUICE_MS)  /* between checks of held frames, if there is room for others */
 #define MIN_POLL_INTERVAL (SLUICE_MS / 20)
 #define MAX_POLL_INTERVAL SLUICE_MS
 
-/* The functions below return the next token of an entry whose frame is released. It is stored last: from then on its memory,
- * and an old session, may be freed. */
+/* The functions below return the next token of an entry whose frame is released. It is stored last: from then on its
+ * memory, and an old session, may be freed. */
 
 void sl_release_lease(struct sl_session *session, uint32_t slot)
 {
@@ -51,8 +51,8 @@ static uint64_t handle_failed_signal(struct sl_reader *reader, const struct sl_h
     return end_now(entry);
 }
 
-/* A deferred release; it has a reference to its stream. If the stream accepts no work any more, there is no order left to
- * keep. */
+/* A deferred release; it has a reference to its stream. If the stream accepts no work any more, there is no order left
+ * to keep. */
 static bool retry_deferred(struct sl_deferred *deferred)
 {
     struct sl_held *entry = (struct sl_held *)((char *)deferred - offsetof(struct sl_held, deferred));
@@ -86,8 +86,7 @@ static uint64_t defer(struct sl_reader *reader, struct sl_held *entry, struct sl
 
 /* Ends it after the work on `stream`, by one queued write (R6); deferred while a capture prevents that (protocol
  * 3.14). SL_HELD_ENDING if that fails, with the failure in *result. */
-static uint64_t end_on_stream(struct sl_reader *reader, struct sl_held *entry, struct sluice_stream stream,
-                           int *result)
+static uint64_t end_on_stream(struct sl_reader *reader, struct sl_held *entry, struct sluice_stream stream, int *result)
 {
     const struct sl_session *session = entry->session;
     struct sl_signal none = { entry->word, 0 };
@@ -144,8 +143,8 @@ void sl_release_settle(struct sl_reader *reader)
         sl_store(&reader->may_be_deferred, 1, relaxed);
 }
 
-/* The words of queued releases are on cache lines that a GPU writes: checking all of them for each frame would cost more than
- * the rest of acquire. */
+/* The words of queued releases are on cache lines that a GPU writes: checking all of them for each frame would cost
+ * more than the rest of acquire. */
 void sl_release_settle_if_due(struct sl_reader *reader)
 {
     if (!reader->old && !sl_load(&reader->may_be_deferred, relaxed) && sl_held_find_free(reader)) {
@@ -199,9 +198,10 @@ static int check_stream(const struct sl_reader *reader, const struct sl_held *en
     if (stream.id != SLUICE_ON_CPU.id) /* if the stream must write a word, that call checks it */
         return session->pages ? 0 : sl_stream_refused(reader->base.name, session->sync->check(session->pages, stream));
     if (entry->on_stream) /* protocol 1.15 */
-        return sl_fail(SLUICE_E_INVALID,
-                       "channel '%s': this frame was acquired for a stream, whose work may still read it: release it on a stream",
-                       reader->base.name);
+        return sl_fail(
+            SLUICE_E_INVALID,
+            "channel '%s': this frame was acquired for a stream, whose work may still read it: release it on a stream",
+            reader->base.name);
     return 0;
 }
 
@@ -241,10 +241,12 @@ int sl_native_release(struct sluice_reader *base, struct sluice_frame *frame, st
         sl_deferred_add(&entry->deferred);
     }
     if (lost)
-        return sl_fail(SLUICE_E_LOST, "channel '%s': the writer took this frame back while it was read: it may not have been whole",
+        return sl_fail(SLUICE_E_LOST,
+                       "channel '%s': the writer took this frame back while it was read: it may not have been whole",
                        reader->base.name);
     if (unfinished)
-        return sl_fail(SLUICE_E_LOST, "channel '%s': its writer did not finish this frame: discard everything computed from it",
+        return sl_fail(SLUICE_E_LOST,
+                       "channel '%s': its writer did not finish this frame: discard everything computed from it",
                        reader->base.name);
     return r;
 }

@@ -98,11 +98,13 @@ static void return_link(struct sl_reader *reader, struct sl_link *link)
 /* Counts and gives up the frames that the session's writer left unfinished. */
 static uint32_t lose_unfinished(const struct sl_reader *reader, struct sl_session *session)
 {
-    uint32_t lost = session->lease.over ? 0 : sl_lease_unfinished(&session->lease.words, sl_lease_want(&session->lease));
+    uint32_t lost =
+        session->lease.over ? 0 : sl_lease_unfinished(&session->lease.words, sl_lease_want(&session->lease));
 
     session->lease.over = true;
     if (lost)
-        sl_log(SLUICE_LOG_WARN, "channel '%s': its writer ended with %u frames that its device had not finished: they are lost",
+        sl_log(SLUICE_LOG_WARN,
+               "channel '%s': its writer ended with %u frames that its device had not finished: they are lost",
                reader->base.name, lost);
     return lost;
 }
@@ -166,7 +168,9 @@ bool sl_session_rejoin(struct sl_reader *reader)
     if (!session || !sl_load(&session->link->gone, acquire))
         return false;
     sl_service_lock();
-    const struct sl_link *next = reader->next.session ? reader->next.session->link : reader->next.thread_runs ? NULL : reader->next.link;
+    const struct sl_link *next = reader->next.session       ? reader->next.session->link
+                                 : reader->next.thread_runs ? NULL
+                                                            : reader->next.link;
     if (next && next->session == session->link->session)
         again = sl_lease_want(&session->lease) >= sl_load(next->page.cursor, acquire);
     sl_service_unlock();

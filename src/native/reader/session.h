@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader's sessions, one for each writer that the channel has had, or each connection to it: opened by session_open.c, switched to by
- * session.c, ended by session_end.c. slot_map.c maps their memories.
+ * A reader's sessions, one for each writer that the channel has had, or each connection to it: opened by
+ * session_open.c, switched to by session.c, ended by session_end.c. slot_map.c maps their memories.
  */
 #ifndef SL_NATIVE_READER_SESSION_H
 #define SL_NATIVE_READER_SESSION_H
@@ -41,27 +41,27 @@ struct sl_session {
     struct sl_session *next; /* in the reader's list of old ones, which still hold frames */
     struct sl_link *link;
     struct sl_lease lease;
-    uint64_t dropped, skipped; /* as of the last frame */
-    uint32_t generation;       /* of the last frame; 0: none yet */
-    uint32_t oldest_memory;    /* memories below it are unmapped */
-    uint32_t memory_count;     /* of the link, when that was done last */
-    char device[SL_DEVICE_NAME]; /* on which frames are used here */
-    char owner[SL_DEVICE_NAME];  /* on which slots lie */
-    bool remote;             /* `owner` is another device than `device` */
-    bool peer_mapped;        /* slots are mapped for `device` */
+    uint64_t dropped, skipped;      /* as of the last frame */
+    uint32_t generation;            /* of the last frame; 0: none yet */
+    uint32_t oldest_memory;         /* memories below it are unmapped */
+    uint32_t memory_count;          /* of the link, when that was done last */
+    char device[SL_DEVICE_NAME];    /* on which frames are used here */
+    char owner[SL_DEVICE_NAME];     /* on which slots lie */
+    bool remote;                    /* `owner` is another device than `device` */
+    bool peer_mapped;               /* slots are mapped for `device` */
     struct sl_peer_copy *peer_copy; /* frames are copied; NULL: they are not */
     const struct sl_sync_ops *sync;
     struct sl_sync_pages *pages; /* of the link's page, registered with `device`; NULL on host */
     struct sl_session_ahead ahead;
-    bool wrong_device;       /* the stream of the acquire that runs is of another device: no frame is taken */
-    uint32_t waiting;        /* streams that wait for its frames now; under the service lock */
+    bool wrong_device;              /* the stream of the acquire that runs is of another device: no frame is taken */
+    uint32_t waiting;               /* streams that wait for its frames now; under the service lock */
     sl_word32 poisoned[SL_MAX_IDS]; /* 1: this slot's semaphore was poisoned; no stream may wait for it any more */
     struct sl_completion_estimate estimate; /* of its frames */
     struct sl_session_awaited awaited;
     uint8_t next_slot[SL_MAX_IDS]; /* for each slot: the slot of the frame that was taken next, the last time */
-    uint8_t last_slot;       /* the slot of the frame that was taken last */
+    uint8_t last_slot;             /* the slot of the frame that was taken last */
     bool reported_evicted, reported_closed; /* acquire has reported it */
-    int64_t gone_ns;         /* when acquire first noticed that the writer is gone */
+    int64_t gone_ns;                        /* when acquire first noticed that the writer is gone */
     struct sl_slot_map maps[SL_MAX_IDS];
 };
 
@@ -77,12 +77,12 @@ void sl_session_stop(struct sl_reader *reader);
 /* Handles what the service thread has left in `attention`, if anything. On the acquiring thread. */
 void sl_session_handle_news(struct sl_reader *reader);
 
-/* Switches to the link that the service thread has brought, if any. SLUICE_NO_WRITER if none; a failure if its frames cannot
- * be used here, again at each call. */
+/* Switches to the link that the service thread has brought, if any. SLUICE_NO_WRITER if none; a failure if its frames
+ * cannot be used here, again at each call. */
 int sl_session_switch(struct sl_reader *reader);
 
-/* Switches to a new connection to the same session, once the frames that were kept for the old one have been taken. True if
- * it did. */
+/* Switches to a new connection to the same session, once the frames that were kept for the old one have been taken.
+ * True if it did. */
 bool sl_session_rejoin(struct sl_reader *reader);
 
 /* The writer is gone: frames that its device has not finished after a while are lost. True if that time is over
@@ -114,7 +114,8 @@ void sl_session_end_all(struct sl_reader *reader);
 /* ---- slot_map.c ---- */
 
 /* The memory of a slot, mapped; SLUICE_AGAIN while it has not come. */
-int sl_slot_map_get(struct sl_session *session, uint32_t slot, const struct sl_record *record, struct sl_link_memory **memory);
+int sl_slot_map_get(struct sl_session *session, uint32_t slot, const struct sl_record *record,
+                    struct sl_link_memory **memory);
 
 /* Unmaps what the writer will not use again and nobody holds. */
 void sl_slot_map_prune(struct sl_reader *reader);

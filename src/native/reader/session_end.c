@@ -23,8 +23,9 @@ static void free_session(void *argument)
     free(session);
 }
 
-/* Frees a session that the writer or this reader has ended: nothing is added to its link any more. With a device it runs on its
- * own thread, as the driver may wait for all of the program's GPU work, for which neither acquire nor close must wait. */
+/* Frees a session that the writer or this reader has ended: nothing is added to its link any more. With a device it
+ * runs on its own thread, as the driver may wait for all of the program's GPU work, for which neither acquire nor close
+ * must wait. */
 void sl_session_end(struct sl_session *session)
 {
     if (!session)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Makes a session from a new link. The driver calls for that (a context, and registering the page of words with the device)
- * run on a thread of their own once the reader is open, so that acquire does not wait for the driver (protocol 6.2).
+ * Makes a session from a new link. The driver calls for that (a context, and registering the page of words with the
+ * device) run on a thread of their own once the reader is open, so that acquire does not wait for the driver
+ * (protocol 6.2).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,18 +21,19 @@ static int attach_device(const struct sl_reader *reader, struct sl_session *sess
     device->name_of(link->uuid, session->owner);
     snprintf(session->device, sizeof session->device, "%s", reader->device[0] ? reader->device : session->owner);
     if (sl_device_kind(session->device) != device)
-        return sl_fail(SLUICE_E_WRONG_DEVICE,
-                       "channel '%s' has its frames on '%s', not on '%s': leave the reader's device out, and copy frames with "
-                       "sluice_reader_fetch if need be",
-                       reader->base.name, session->owner, reader->device);
+        return sl_fail(
+            SLUICE_E_WRONG_DEVICE,
+            "channel '%s' has its frames on '%s', not on '%s': leave the reader's device out, and copy frames with "
+            "sluice_reader_fetch if need be",
+            reader->base.name, session->owner, reader->device);
     int r = sl_peer_copy_choose(reader, session);
     if (r != 0)
         return r;
     session->sync = sl_sync_of_device(kind);
     r = session->sync->attach(session->device, link->pages, link->page_bytes, true, &session->pages);
     if (r != 0 && device != sl_device_kind("host"))
-        return sl_fail(r, "channel '%s' has its frames on a GPU, and '%s' cannot be used for them: %s", reader->base.name,
-                       session->device, sl_last_error());
+        return sl_fail(r, "channel '%s' has its frames on a GPU, and '%s' cannot be used for them: %s",
+                       reader->base.name, session->device, sl_last_error());
     if (r == 0 && (r = sl_peer_copy_open(reader, session)) != 0)
         session->sync->detach(session->pages);
     if (r == 0 && session->pages && reader->params.ahead && !session->peer_copy) {
@@ -116,12 +118,14 @@ bool sl_session_open_begin(struct sl_reader *reader)
 {
     struct sl_next_session *next = &reader->next;
 
-    if (!next->link || !next->use_thread || sl_load(&reader->closing, relaxed) || next->link->memory_kind == SL_MEM_HOST)
+    if (!next->link || !next->use_thread || sl_load(&reader->closing, relaxed) ||
+        next->link->memory_kind == SL_MEM_HOST)
         return false;
     next->failed = false;
     if (next->thread_runs)
         return true;
-    sl_add(&reader->base.object.uses, 1); /* its handle is valid: close sets `closing` under this lock before it ends the handle */
+    sl_add(&reader->base.object.uses,
+           1); /* its handle is valid: close sets `closing` under this lock before it ends the handle */
     next->thread_runs = sl_background_start(open_sessions, reader);
     if (!next->thread_runs)
         sl_add(&reader->base.object.uses, (uint32_t)-1);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where the slots of a session are mapped. A memory is mapped when its first frame is taken, and unmapped once the writer will not use
- * it again and no frame in it is held.
+ * Where the slots of a session are mapped. A memory is mapped when its first frame is taken, and unmapped once the
+ * writer will not use it again and no frame in it is held.
  */
 #include "native/reader/reader.h"
 #include "util/result.h"
 
-/* Marks the memory as held while the caller maps it: the service thread removes memory that is neither held nor mapped. */
+/* Marks the memory as held while the caller maps it: the service thread removes memory that is neither held nor mapped.
+ */
 static struct sl_link_memory *hold_memory(struct sl_session *session, uint32_t number)
 {
     struct sl_link_memory *memory;

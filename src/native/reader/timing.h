@@ -6,10 +6,10 @@
 #ifndef SL_NATIVE_READER_TIMING_H
 #define SL_NATIVE_READER_TIMING_H
 
-#include "os/os.h"
 #include "native/wire/wire.h"
+#include "os/os.h"
 
-#define SL_TIMING_EVERY (10 * SLUICE_MS)
+#define SL_TIMING_EVERY  (10 * SLUICE_MS)
 #define SL_TIMING_WINDOW SLUICE_S
 
 struct sl_timing {
@@ -22,8 +22,8 @@ struct sl_timing {
     sl_word timed; /* token of the frame whose lease is timed */
 };
 
-static inline void sl_timing_taken(struct sl_timing *timing, const struct sl_page *page, int64_t now,
-                                   uint64_t latency, uint64_t token)
+static inline void sl_timing_taken(struct sl_timing *timing, const struct sl_page *page, int64_t now, uint64_t latency,
+                                   uint64_t token)
 {
     if (now >= timing->window_end) {
         timing->longest_before = now - timing->window_end < SL_TIMING_WINDOW ? timing->longest : 0;
@@ -34,8 +34,8 @@ static inline void sl_timing_taken(struct sl_timing *timing, const struct sl_pag
         timing->longest = latency;
     timing->latency_total += latency;
     sl_store(page->latency_total_ns, timing->latency_total, relaxed);
-    sl_store(page->latency_max_ns,
-             timing->longest > timing->longest_before ? timing->longest : timing->longest_before, relaxed);
+    sl_store(page->latency_max_ns, timing->longest > timing->longest_before ? timing->longest : timing->longest_before,
+             relaxed);
     if (now >= timing->next && sl_load(&timing->timed, acquire) == 0) {
         timing->next = now + SL_TIMING_EVERY;
         timing->since = now;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader waits for a frame: it spins, then sleeps until the writer wakes it. For a frame in flight on a GPU, which cannot wake
- * it, it polls.
+ * A reader waits for a frame: it spins, then sleeps until the writer wakes it. For a frame in flight on a GPU, which
+ * cannot wake it, it polls.
  */
 #include "native/reader/acquire.h"
 
@@ -37,7 +37,8 @@ static bool session_has_news(const struct sl_session *session)
 
 bool sl_wait_has_news(const struct sl_reader *reader)
 {
-    return is_called(reader) || sl_load(&reader->unreported, acquire) || (reader->session && session_has_news(reader->session));
+    return is_called(reader) || sl_load(&reader->unreported, acquire) ||
+           (reader->session && session_has_news(reader->session));
 }
 
 /* Is there a committed frame that its writer's device still works on? */
@@ -45,7 +46,8 @@ static bool is_in_flight(const struct sl_reader *reader)
 {
     const struct sl_session *session = reader->session;
 
-    return session && session->pages && !session->lease.over && !sl_wait_evicted(session) && check_next(session) == SL_LEASE_SOON;
+    return session && session->pages && !session->lease.over && !sl_wait_evicted(session) &&
+           check_next(session) == SL_LEASE_SOON;
 }
 
 /* Is there a committed frame that the stream could wait for? */
@@ -55,13 +57,15 @@ static bool may_take_ahead(const struct sl_session *session)
            session->ahead.refused != sl_lease_want(&session->lease);
 }
 
-/* Checked before a sleep, and while spinning. acquire has already tried to take the remaining frames of an ended session. */
+/* Checked before a sleep, and while spinning. acquire has already tried to take the remaining frames of an ended
+ * session. */
 static bool should_return(const struct sl_reader *reader)
 {
     const struct sl_session *session = reader->session;
 
     return is_called(reader) || sl_load(&reader->unreported, acquire) ||
-           (session && !sl_load(&session->link->gone, acquire) && (session_has_news(session) || may_take_ahead(session)));
+           (session && !sl_load(&session->link->gone, acquire) &&
+            (session_has_news(session) || may_take_ahead(session)));
 }
 
 int64_t sl_wait_spins_until(const struct sl_reader *reader, int64_t deadline)
@@ -75,8 +79,8 @@ int64_t sl_wait_spins_until(const struct sl_reader *reader, int64_t deadline)
 
 enum spun { NOTHING, NEWS, READY /* the watched frame */ };
 
-/* Spins until there is news, or until the deadline. Meanwhile it prefetches the data of a frame that is committed but not
- * ready. */
+/* Spins until there is news, or until the deadline. Meanwhile it prefetches the data of a frame that is committed but
+ * not ready. */
 static enum spun spin(const struct sl_reader *reader, int64_t deadline)
 {
     const struct sl_session *session = reader->session;
@@ -105,8 +109,8 @@ static enum spun spin(const struct sl_reader *reader, int64_t deadline)
     return NOTHING;
 }
 
-/* Reads a header without a lease: nobody writes to that of a frame that is not ready, but if it becomes ready now the header may
- * soon be another frame's. That is harmless, as the time is only used as a guess. */
+/* Reads a header without a lease: nobody writes to that of a frame that is not ready, but if it becomes ready now the
+ * header may soon be another frame's. That is harmless, as the time is only used as a guess. */
 int64_t sl_wait_since(const struct sl_session *session, uint64_t want, int64_t now)
 {
     struct sl_link *link = session->link;
@@ -151,7 +155,8 @@ static bool wait_for_device(struct sl_reader *reader, int64_t deadline)
     }
     SL_STAGE_BEGIN(WAIT_DEVICE);
     if (is_in_flight(reader) && !is_called(reader)) {
-        struct sl_poll_step step = sl_completion_estimate_next(&session->estimate, now, session->awaited.since_ns, session->awaited.watched);
+        struct sl_poll_step step =
+            sl_completion_estimate_next(&session->estimate, now, session->awaited.since_ns, session->awaited.watched);
         int64_t until = step.until < deadline ? step.until : deadline;
         session->awaited.unready_ns = now;
         session->awaited.watched |= step.watch;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decides who may read a channel, with which parameters, and which connection ends to make room for another. peer.c acts on it.
+ * Decides who may read a channel, with which parameters, and which connection ends to make room for another. peer.c
+ * acts on it.
  */
 #include "native/wire/native.h"
 #include "util/result.h"
 
-#define MAX_HUNG_UP 8             /* connections that a process has closed while its GPU still works on their frames */
+#define MAX_HUNG_UP       8        /* connections that a process has closed while its GPU still works on their frames */
 #define FIRST_ACK_TIMEOUT SLUICE_S /* for a reader to accept its first memory, once the table is full */
 
 static uint32_t count_readers_of_user(const struct sl_native_serve *serve, uint32_t uid)
@@ -42,12 +43,14 @@ static int check_reader_count(const struct sl_peer *peer)
 
     if (serve->base.reader_count >= places) {
         const struct sl_peer *holder = find_largest_process(serve, &most);
-        return sl_fail(SLUICE_E_LIMIT, "channel '%s': all %u places for readers are taken, %u of them by '%s' (process %u)",
+        return sl_fail(SLUICE_E_LIMIT,
+                       "channel '%s': all %u places for readers are taken, %u of them by '%s' (process %u)",
                        serve->name, places, most, holder->hello.program, holder->identity.pid);
     }
     if (sl_liveness_count_hung_up(peer) >= MAX_HUNG_UP)
         return sl_fail(SLUICE_E_LIMIT,
-                       "channel '%s': process %u has hung up %d times while its GPU still used frames of this channel: let that end, or start it again",
+                       "channel '%s': process %u has hung up %d times while its GPU still used frames of this channel: "
+                       "let that end, or start it again",
                        serve->name, peer->identity.pid, MAX_HUNG_UP);
     /* Where other users may connect, none of them may keep all others out (protocol 5.5). */
     if (uid != sl_os_uid() && count_readers_of_user(serve, uid) * 2 >= places)
@@ -70,10 +73,11 @@ static int check_request(const struct sl_peer *peer)
     uint32_t most = max_frames(writer);
 
     if (sl_version_agree(hello->version_min, hello->version_max) == 0)
-        return sl_fail(SLUICE_E_VERSION,
-                       "channel '%s': its writer speaks wire versions %d to %d, the reader %u to %u: update the older one",
-                       peer->serve->name, SLUICE_WIRE_VERSION_MIN, SLUICE_WIRE_VERSION_MAX, hello->version_min,
-                       hello->version_max);
+        return sl_fail(
+            SLUICE_E_VERSION,
+            "channel '%s': its writer speaks wire versions %d to %d, the reader %u to %u: update the older one",
+            peer->serve->name, SLUICE_WIRE_VERSION_MIN, SLUICE_WIRE_VERSION_MAX, hello->version_min,
+            hello->version_max);
     if (hello->features_required & ~SL_NATIVE_FEATURES)
         return sl_fail(SLUICE_E_VERSION, "channel '%s': the reader needs features %#llx, the writer has %#llx",
                        peer->serve->name, (unsigned long long)hello->features_required,
@@ -81,13 +85,16 @@ static int check_request(const struct sl_peer *peer)
     if (hello->role == SL_ROLE_OBSERVER)
         return 0;
     if (hello->hold > most)
-        return sl_fail(SLUICE_E_LIMIT, "channel '%s': hold %u is too much, %u slots allow %u: raise the writer's max_slots",
+        return sl_fail(SLUICE_E_LIMIT,
+                       "channel '%s': hold %u is too much, %u slots allow %u: raise the writer's max_slots",
                        peer->serve->name, hello->hold, writer->max_slots, most);
     if (hello->depth > most)
-        return sl_fail(SLUICE_E_LIMIT, "channel '%s': depth %u is too much, %u slots allow %u: raise the writer's max_slots",
+        return sl_fail(SLUICE_E_LIMIT,
+                       "channel '%s': depth %u is too much, %u slots allow %u: raise the writer's max_slots",
                        peer->serve->name, hello->depth, writer->max_slots, most);
     if (hello->writable && !writer->writable)
-        return sl_fail(SLUICE_E_PERMISSION, "channel '%s': its writer does not allow writable readers (its option 'writable')",
+        return sl_fail(SLUICE_E_PERMISSION,
+                       "channel '%s': its writer does not allow writable readers (its option 'writable')",
                        peer->serve->name);
     return check_reader_count(peer);
 }
@@ -101,9 +108,10 @@ int sl_admit_check(const struct sl_peer *peer)
         return r;
     if (!sl_os_peer_allowed(peer->socket.fd, &peer->identity, writer->uids, writer->uid_count, writer->gids,
                             writer->gid_count))
-        return sl_fail(SLUICE_E_PERMISSION,
-                       "channel '%s' belongs to user %u and user %u is not among those it allows: its writer's option 'uids'",
-                       peer->serve->name, sl_os_uid(), peer->identity.uid);
+        return sl_fail(
+            SLUICE_E_PERMISSION,
+            "channel '%s' belongs to user %u and user %u is not among those it allows: its writer's option 'uids'",
+            peer->serve->name, sl_os_uid(), peer->identity.uid);
     return check_request(peer);
 }
 
@@ -144,8 +152,8 @@ static uint32_t count_similar_nonreaders(const struct sl_peer *peer)
     return of_user << 16 | of_process;
 }
 
-/* A peer that connects and sends nothing must not keep others out (protocol 5.5): the user with the most nonreaders loses one, of that
- * user's processes the one with the most, and of those the oldest. */
+/* A peer that connects and sends nothing must not keep others out (protocol 5.5): the user with the most nonreaders
+ * loses one, of that user's processes the one with the most, and of those the oldest. */
 struct sl_peer *sl_admit_find_replaceable_nonreader(struct sl_native_serve *serve)
 {
     struct sl_peer *found = NULL;

@@ -3,8 +3,8 @@
  * The folder of channels. Determined once for each writer, reader and query, as the environment may
  * change.
  */
-#include "util/result.h"
 #include "native/wire/native.h"
+#include "util/result.h"
 
 int sl_channel_dir_find(struct sl_channel_dir *dir)
 {

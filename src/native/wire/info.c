@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "util/result.h"
 #include "native/wire/native.h"
+#include "util/result.h"
 
 #define RETRY_DELAY (5 * SLUICE_MS)
 

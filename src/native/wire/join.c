@@ -7,18 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "native/wire/native.h"
 #include "trace/trace.h"
 #include "util/hooks.h"
 #include "util/result.h"
-#include "native/wire/native.h"
 
 #define MIN_RETRY_DELAY (20 * SLUICE_MS) /* doubled up to MAX_RETRY_DELAY (protocol 5.15) */
 #define MAX_RETRY_DELAY (500 * SLUICE_MS)
 #define WELCOME_TIMEOUT SLUICE_S
-/* How late the service thread may run on a busy machine. A timer that fires later than LATE_TIMER does not show that the writer is stopped:
- * a writer of this process answers on the same thread. */
-#define MAX_THREAD_DELAY (10 * SLUICE_S)
-#define LATE_TIMER (100 * SLUICE_MS)
+/* How late the service thread may run on a busy machine. A timer that fires later than LATE_TIMER does not show that
+ * the writer is stopped: a writer of this process answers on the same thread. */
+#define MAX_THREAD_DELAY  (10 * SLUICE_S)
+#define LATE_TIMER        (100 * SLUICE_MS)
 #define MESSAGES_PER_TURN 8
 
 struct sl_native_join {
@@ -36,8 +36,7 @@ struct sl_native_join {
     int64_t hello_ns, answer_due;
 };
 
-#define JOIN_OF(watch, member) \
-    ((struct sl_native_join *)((char *)(watch) - offsetof(struct sl_native_join, member)))
+#define JOIN_OF(watch, member) ((struct sl_native_join *)((char *)(watch)-offsetof(struct sl_native_join, member)))
 
 void sl_hello_fill(struct sl_msg_hello *hello, uint32_t role)
 {
@@ -173,29 +172,25 @@ static int handle_memory(struct sl_native_join *join, const struct sl_msg_memory
     join->params.changed(join->params.context, &join->link->base);
     /* Without this answer the writer would never send another memory, so joining anew is better. A
      * hang-up is detected elsewhere. */
-    return r == SLUICE_AGAIN ? sl_fail(SLUICE_E_SYSTEM, "no room to acknowledge memory %u", message->memory)
-           : r == SLUICE_CLOSED ? 0 : r;
+    return r == SLUICE_AGAIN    ? sl_fail(SLUICE_E_SYSTEM, "no room to acknowledge memory %u", message->memory)
+           : r == SLUICE_CLOSED ? 0
+                                : r;
 }
 
 /* Returns 0, SLUICE_CLOSED if the connection has ended, or a failure. */
 static int handle_message(struct sl_native_join *join, const union sl_message *message, int *fds, int fd_count)
 {
     switch (message->header.type) {
-    case SL_MSG_WELCOME:
-        return handle_welcome(join, &message->welcome, fds, fd_count);
-    case SL_MSG_MEMORY:
-        return handle_memory(join, &message->memory, fds, fd_count);
+    case SL_MSG_WELCOME: return handle_welcome(join, &message->welcome, fds, fd_count);
+    case SL_MSG_MEMORY: return handle_memory(join, &message->memory, fds, fd_count);
     case SL_MSG_REFUSE:
         if (join->link)
             break;
         sl_fail_text(message->refuse.result, message->refuse.text);
         fail_attempt(join, message->refuse.result);
         return SLUICE_CLOSED;
-    case SL_MSG_BYE:
-        end_connection(join);
-        return SLUICE_CLOSED;
-    default:
-        break;
+    case SL_MSG_BYE: end_connection(join); return SLUICE_CLOSED;
+    default: break;
     }
     return sl_fail(SLUICE_E_PROTOCOL, "the writer of channel '%s' sent a message of type %u", join->name,
                    message->header.type);
@@ -252,7 +247,8 @@ static int check_writer(struct sl_native_join *join, int fd)
         return sl_fail(SLUICE_E_PERMISSION,
                        "the writer of channel '%s' is user %u, whom this reader does not trust%s: its option 'uids'",
                        join->name, writer.uid,
-                       writer.uid == sl_os_uid() ? ", for several users may show as this number (the overflow uid)" : "");
+                       writer.uid == sl_os_uid() ? ", for several users may show as this number (the overflow uid)"
+                                                 : "");
     }
     join->process.fd = writer.pidfd;
     return 0;
@@ -297,8 +293,7 @@ static void connect_to_writer(struct sl_native_join *join)
         join->retry = MIN_RETRY_DELAY;
     if (r == 0) {
         join->socket.fd = fd;
-        if ((r = sl_os_close_in_child(fd)) == 0 && (r = check_writer(join, fd)) == 0 &&
-            (r = send_hello(join)) == 0) {
+        if ((r = sl_os_close_in_child(fd)) == 0 && (r = check_writer(join, fd)) == 0 && (r = send_hello(join)) == 0) {
             join->hello_sent = true;
             start_answer_timer(join);
             SL_KILL_POINT("after_hello");

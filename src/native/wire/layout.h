@@ -25,14 +25,14 @@ struct sl_control {
     /* 0x000: constant for the session */
     uint64_t magic;
     uint32_t version;
-    uint32_t header_size;    /* offset of the records: 0x1000 */
-    uint64_t size;           /* of the whole object */
+    uint32_t header_size; /* offset of the records: 0x1000 */
+    uint64_t size;        /* of the whole object */
     uint64_t session;
-    uint32_t ids;            /* slot numbers */
-    uint32_t record_stride;  /* bytes from one record to the next */
-    uint32_t meta_offset;    /* of the metadata, from the start of the record */
+    uint32_t ids;           /* slot numbers */
+    uint32_t record_stride; /* bytes from one record to the next */
+    uint32_t meta_offset;   /* of the metadata, from the start of the record */
     uint32_t meta_capacity;
-    uint32_t memory_kind;    /* SL_MEM_ */
+    uint32_t memory_kind; /* SL_MEM_ */
     uint32_t writer_pid;
     uint64_t features;
     uint8_t device_uuid[16]; /* of the GPU that the slots are on; zeros: host memory */
@@ -83,7 +83,7 @@ static_assert(sizeof(struct sl_control) == 0x1000, "layout");
 
 /* A record (struct sl_record) and its metadata occupy one stride. */
 #define SL_NATIVE_META_OFFSET 4096
-#define SL_NATIVE_STRIDE (SL_NATIVE_META_OFFSET + SLUICE_MAX_META)
+#define SL_NATIVE_STRIDE      (SL_NATIVE_META_OFFSET + SLUICE_MAX_META)
 
 static_assert(sizeof(struct sl_geometry) == 224, "layout");
 static_assert(offsetof(struct sl_geometry, shape) == 32, "layout");
@@ -110,8 +110,8 @@ struct sl_reader_page {
     uint8_t pad0[48];
 
     /* 0x040 */
-    sl_word32 bell;     /* futex; both sides raise it */
-    sl_word32 evicted;  /* stored by the writer */
+    sl_word32 bell;    /* futex; both sides raise it */
+    sl_word32 evicted; /* stored by the writer */
     uint8_t pad1[56];
 
     /* 0x080: stored by the reader, cleared by the writer when it wakes it */
@@ -206,7 +206,7 @@ struct sl_msg_welcome {
     struct sl_msg_header header;
     uint64_t magic;
     uint32_t version;
-    uint32_t depth;    /* granted */
+    uint32_t depth; /* granted */
     uint64_t features;
     uint64_t session;
     uint64_t control_size, page_size;
@@ -242,7 +242,7 @@ struct sl_msg_memory {
     struct sl_msg_header header;
     uint32_t memory, generation;
     uint64_t bytes;
-    uint32_t kind; /* SL_MEM_ */
+    uint32_t kind;   /* SL_MEM_ */
     uint32_t driver; /* version of the writer's GPU driver (sl_mem_driver); 0: none, or an older release of Sluice */
     struct sl_wire_format format;
 };

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/result.h"
 #include "native/wire/native.h"
+#include "util/result.h"
 
 /* Clocks of different time namespaces differ by more (protocol 5.14). */
 #define CLOCK_TOLERANCE SLUICE_S
@@ -36,7 +36,8 @@ static void set_words(struct sl_native_link *link, uint32_t ids)
 static int64_t clock_offset(int64_t theirs, int64_t hello_ns)
 {
     int64_t now = sl_os_now();
-    int64_t least = (int64_t)((uint64_t)theirs - (uint64_t)now), most = (int64_t)((uint64_t)theirs - (uint64_t)hello_ns);
+    int64_t least = (int64_t)((uint64_t)theirs - (uint64_t)now),
+            most = (int64_t)((uint64_t)theirs - (uint64_t)hello_ns);
 
     if (least <= CLOCK_TOLERANCE && most >= -CLOCK_TOLERANCE)
         return 0;
@@ -70,7 +71,8 @@ static int map_pages(struct sl_native_link *link, const struct sl_msg_welcome *w
     return 0;
 }
 
-int sl_native_link_open(const struct sl_msg_welcome *welcome, int64_t hello_ns, int *fds, int fd_count, struct sl_native_link **out)
+int sl_native_link_open(const struct sl_msg_welcome *welcome, int64_t hello_ns, int *fds, int fd_count,
+                        struct sl_native_link **out)
 {
     struct sl_native_link *link = NULL;
     int r = sl_welcome_check(welcome);
@@ -140,7 +142,8 @@ int sl_native_link_add(struct sl_native_link *link, const struct sl_msg_memory *
         return sl_fail(SLUICE_E_PROTOCOL, "memory %u of generation %u was announced after memory %u", message->memory,
                        message->generation, link->last_memory);
     if (message->kind != link->base.memory_kind)
-        return sl_fail(SLUICE_E_PROTOCOL, "memory of kind %u in a session of kind %u", message->kind, link->base.memory_kind);
+        return sl_fail(SLUICE_E_PROTOCOL, "memory of kind %u in a session of kind %u", message->kind,
+                       link->base.memory_kind);
     forget_unused(link);
     if (sl_load(&link->base.memory_count, relaxed) >= MAX_LINK_MEMORIES)
         return sl_fail(SLUICE_E_PROTOCOL, "over %d memories are announced", MAX_LINK_MEMORIES);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decides when a reader that has not sent a goodbye is dead, so that its leases lapse (protocol 4.1). Runs on the service thread, under
- * its lock.
+ * Decides when a reader that has not sent a goodbye is dead, so that its leases lapse (protocol 4.1). Runs on the
+ * service thread, under its lock.
  *
- * If frames are in host memory, the reader reads no more once its process has ended, or some time after it hung up. On a GPU its work
- * continues: after a hang-up until the driver has ended it, which is before the process has ended; after the end of the process if
- * a forked child has the driver's descriptors, and then the connection's, too, so that the hang-up comes last. A live reader that only
- * lost its connection continues as well: it stays in the table until it has released its frames.
+ * If frames are in host memory, the reader reads no more once its process has ended, or some time after it hung up. On
+ * a GPU its work continues: after a hang-up until the driver has ended it, which is before the process has ended; after
+ * the end of the process if a forked child has the driver's descriptors, and then the connection's, too, so that the
+ * hang-up comes last. A live reader that only lost its connection continues as well: it stays in the table until it has
+ * released its frames.
  */
 #include "native/wire/native.h"
 #include "util/result.h"
 
-#define HANG_UP_TIMEOUT SLUICE_S           /* a hang-up alone counts as death after this */
-#define DRIVER_TIMEOUT (250 * SLUICE_MS)   /* a GPU may write for so long after a hang-up that came last */
+#define HANG_UP_TIMEOUT     SLUICE_S          /* a hang-up alone counts as death after this */
+#define DRIVER_TIMEOUT      (250 * SLUICE_MS) /* a GPU may write for so long after a hang-up that came last */
 #define LEASE_POLL_INTERVAL (20 * SLUICE_MS)
-#define MAX_HUNG_UP 2                      /* connections of one process that are given HANG_UP_TIMEOUT */
+#define MAX_HUNG_UP         2 /* connections of one process that are given HANG_UP_TIMEOUT */
 
 static bool on_gpu(const struct sl_peer *peer)
 {
@@ -77,7 +78,8 @@ static void keep_leases(struct sl_peer *peer, int64_t timeout_ns)
 
     sl_reader_table_keep_leased_only(peer);
     if (count)
-        sl_log(SLUICE_LOG_INFO, "channel '%s': reader '%s' (process %u) is gone, its work on the GPU may still use %u frames",
+        sl_log(SLUICE_LOG_INFO,
+               "channel '%s': reader '%s' (process %u) is gone, its work on the GPU may still use %u frames",
                peer->serve->name, peer->hello.program, peer->identity.pid, count);
     sl_service_set_deadline(&peer->process, sl_os_deadline(timeout_ns));
 }

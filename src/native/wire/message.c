@@ -8,26 +8,16 @@
 static size_t size_of(uint32_t type)
 {
     switch (type) {
-    case SL_MSG_HELLO:
-        return sizeof(struct sl_msg_hello);
-    case SL_MSG_WELCOME:
-        return sizeof(struct sl_msg_welcome);
-    case SL_MSG_REFUSE:
-        return sizeof(struct sl_msg_refuse);
-    case SL_MSG_MEMORY:
-        return sizeof(struct sl_msg_memory);
-    case SL_MSG_ACK:
-        return sizeof(struct sl_msg_ack);
-    case SL_MSG_BYE:
-        return sizeof(struct sl_msg_bye);
-    case SL_MSG_QUERY:
-        return sizeof(struct sl_msg_query);
-    case SL_MSG_CHANNEL:
-        return sizeof(struct sl_msg_channel);
-    case SL_MSG_READER:
-        return sizeof(struct sl_msg_reader);
-    default:
-        return 0;
+    case SL_MSG_HELLO: return sizeof(struct sl_msg_hello);
+    case SL_MSG_WELCOME: return sizeof(struct sl_msg_welcome);
+    case SL_MSG_REFUSE: return sizeof(struct sl_msg_refuse);
+    case SL_MSG_MEMORY: return sizeof(struct sl_msg_memory);
+    case SL_MSG_ACK: return sizeof(struct sl_msg_ack);
+    case SL_MSG_BYE: return sizeof(struct sl_msg_bye);
+    case SL_MSG_QUERY: return sizeof(struct sl_msg_query);
+    case SL_MSG_CHANNEL: return sizeof(struct sl_msg_channel);
+    case SL_MSG_READER: return sizeof(struct sl_msg_reader);
+    default: return 0;
     }
 }
 
@@ -63,17 +53,13 @@ int sl_message_check(union sl_message *message, size_t size)
         return sl_fail(SLUICE_E_PROTOCOL, "a message of type %u has %zu bytes and says %u, not %zu",
                        message->header.type, size, message->header.size, expected);
     switch (message->header.type) {
-    case SL_MSG_HELLO:
-        CLOSE_STRING(message->hello.program);
-        break;
+    case SL_MSG_HELLO: CLOSE_STRING(message->hello.program); break;
     case SL_MSG_REFUSE:
         CLOSE_STRING(message->refuse.text);
         if (message->refuse.result >= 0 || strcmp(sl_result_name(message->refuse.result), "?") == 0)
             message->refuse.result = SLUICE_E_PROTOCOL;
         break;
-    case SL_MSG_MEMORY:
-        close_format_strings(&message->memory.format);
-        break;
+    case SL_MSG_MEMORY: close_format_strings(&message->memory.format); break;
     case SL_MSG_CHANNEL:
         CLOSE_STRING(message->channel.program);
         CLOSE_STRING(message->channel.device);
@@ -84,8 +70,7 @@ int sl_message_check(union sl_message *message, size_t size)
         CLOSE_STRING(message->reader.path);
         CLOSE_STRING(message->reader.copy_reason);
         break;
-    default:
-        break;
+    default: break;
     }
     return 0;
 }
@@ -105,10 +90,10 @@ int sl_hello_check(const struct sl_msg_hello *hello)
         return sl_fail(SLUICE_E_PROTOCOL, "the peer does not speak Sluice");
     if (hello->role != SL_ROLE_READER && hello->role != SL_ROLE_OBSERVER)
         return sl_fail(SLUICE_E_PROTOCOL, "a hello of unknown role %u", hello->role);
-    if (hello->role == SL_ROLE_READER &&
-        (hello->mode > SLUICE_IN_ORDER || hello->hold == 0 || hello->every == 0 || hello->writable > 1 || hello->ahead > 1))
-        return sl_fail(SLUICE_E_PROTOCOL, "a hello with mode %u, hold %u, every %u, writable %u, ahead %u",
-                       hello->mode, hello->hold, hello->every, hello->writable, hello->ahead);
+    if (hello->role == SL_ROLE_READER && (hello->mode > SLUICE_IN_ORDER || hello->hold == 0 || hello->every == 0 ||
+                                          hello->writable > 1 || hello->ahead > 1))
+        return sl_fail(SLUICE_E_PROTOCOL, "a hello with mode %u, hold %u, every %u, writable %u, ahead %u", hello->mode,
+                       hello->hold, hello->every, hello->writable, hello->ahead);
     return 0;
 }
 
@@ -148,8 +133,9 @@ int sl_control_check(const struct sl_control *control, const struct sl_msg_welco
      * version. */
     uint32_t layout = control->version;
     if (layout < SLUICE_WIRE_VERSION_MIN || layout > SLUICE_WIRE_VERSION_MAX)
-        return sl_fail(SLUICE_E_VERSION, "the control page has the layout of wire version %u; this release reads %d to %d",
-                       layout, SLUICE_WIRE_VERSION_MIN, SLUICE_WIRE_VERSION_MAX);
+        return sl_fail(SLUICE_E_VERSION,
+                       "the control page has the layout of wire version %u; this release reads %d to %d", layout,
+                       SLUICE_WIRE_VERSION_MIN, SLUICE_WIRE_VERSION_MAX);
     if (n == 0 || n > SL_MAX_IDS || control->header_size != sizeof(struct sl_control) ||
         control->record_stride != SL_NATIVE_STRIDE || control->meta_offset != SL_NATIVE_META_OFFSET ||
         control->meta_capacity != SLUICE_MAX_META)
@@ -157,8 +143,8 @@ int sl_control_check(const struct sl_control *control, const struct sl_msg_welco
     if (sl_native_control_size(n, 1) > welcome->control_size)
         return sl_fail(SLUICE_E_PROTOCOL, "the control page is too small for its %u slots", n);
     if (!sl_mem_of_kind(kind))
-        return sl_fail(SLUICE_E_UNSUPPORTED, "the channel's frames are in memory of kind %u, which this release does not know",
-                       kind);
+        return sl_fail(SLUICE_E_UNSUPPORTED,
+                       "the channel's frames are in memory of kind %u, which this release does not know", kind);
     *ids = n;
     *memory_kind = kind;
     return 0;

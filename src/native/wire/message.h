@@ -31,6 +31,9 @@ void sl_format_to_wire(struct sl_wire_format *wire, const struct sluice_format *
 /* SLUICE_E_PROTOCOL for an invalid format. */
 int sl_format_from_wire(struct sluice_format *format, const struct sl_wire_format *wire);
 
-#define SL_MESSAGE(kind, member) { .member = { .header = { .type = (kind), .size = sizeof(struct sl_msg_##member) } } }
+#define SL_MESSAGE(kind, member) \
+    { \
+        .member = {.header = { .type = (kind), .size = sizeof(struct sl_msg_##member) } } \
+    }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Internals of the native wire: the writer's side (serve.c, peer*.c, admit.c, liveness.c), the reader's side (join.c, link.c),
- * observers (info.c), and the folder of channels (channel_dir.c).
+ * Internals of the native wire: the writer's side (serve.c, peer*.c, admit.c, liveness.c), the reader's side (join.c,
+ * link.c), observers (info.c), and the folder of channels (channel_dir.c).
  */
 #ifndef SL_NATIVE_WIRE_NATIVE_H
 #define SL_NATIVE_WIRE_NATIVE_H
@@ -35,12 +35,25 @@ int sl_channel_dir_connect(const struct sl_channel_dir *dir, const char *name, i
 static inline struct sl_page sl_page_words(struct sl_reader_page *page)
 {
     return (struct sl_page){
-        .lease = page->lease, .lease_ns = page->lease_ns, .cursor = &page->cursor, .want = &page->want,
-        .want_fd = &page->want_fd, .bell = &page->bell, .evicted = &page->evicted, .semaphores = page->semaphores,
-        .semaphores_from = &page->semaphores_from, .semaphores_to = &page->semaphores_to, .waiting_streams = &page->waiting_streams, .path = &page->path, .gpu = page->gpu,
+        .lease = page->lease,
+        .lease_ns = page->lease_ns,
+        .cursor = &page->cursor,
+        .want = &page->want,
+        .want_fd = &page->want_fd,
+        .bell = &page->bell,
+        .evicted = &page->evicted,
+        .semaphores = page->semaphores,
+        .semaphores_from = &page->semaphores_from,
+        .semaphores_to = &page->semaphores_to,
+        .waiting_streams = &page->waiting_streams,
+        .path = &page->path,
+        .gpu = page->gpu,
         .taken = &page->taken,
-        .missed = &page->missed, .last = &page->last, .latency_ns = &page->latency_ns,
-        .latency_total_ns = &page->latency_total_ns, .latency_max_ns = &page->latency_max_ns,
+        .missed = &page->missed,
+        .last = &page->last,
+        .latency_ns = &page->latency_ns,
+        .latency_total_ns = &page->latency_total_ns,
+        .latency_max_ns = &page->latency_max_ns,
         .lease_mean_ns = &page->lease_mean_ns,
     };
 }
@@ -58,8 +71,8 @@ struct sl_native_memory {
     struct sluice_format format;
 };
 
-#define SL_MAX_MEMORIES 256 /* at the same time: one for each generation and each added slot */
-#define SL_MAX_NONREADERS 32 /* connections that are not readers: observers, and those that have not sent HELLO */
+#define SL_MAX_MEMORIES   256 /* at the same time: one for each generation and each added slot */
+#define SL_MAX_NONREADERS 32  /* connections that are not readers: observers, and those that have not sent HELLO */
 
 struct sl_native_serve {
     struct sl_serve base;
@@ -93,22 +106,25 @@ struct sl_peer {
     struct sl_msg_hello hello;
     struct sl_reader_page *page;
     struct sl_shared_page *shared; /* the memory of `page` */
-    int page_fd, wake_end; /* until the welcome is sent */
-    uint32_t table_index;  /* in the table of readers; SLUICE_MAX_READERS: not in it */
+    int page_fd, wake_end;         /* until the welcome is sent */
+    uint32_t table_index;          /* in the table of readers; SLUICE_MAX_READERS: not in it */
     uint32_t depth;
-    uint32_t next_memory;  /* the lowest number of the memories still to be sent */
+    uint32_t next_memory;           /* the lowest number of the memories still to be sent */
     uint32_t unacknowledged_memory; /* the number of the memory that was sent last; 0: it was acknowledged */
-    bool has_memory;       /* it has acknowledged one */
-    bool driver_logged;    /* that its driver version differs */
-    bool accepts_nothing;  /* it has shut down its end of the socket for reading */
+    bool has_memory;                /* it has acknowledged one */
+    bool driver_logged;             /* that its driver version differs */
+    bool accepts_nothing;           /* it has shut down its end of the socket for reading */
     bool process_ended;
     int64_t wake_closed_ns; /* when its end of the wake socket was closed; 0: it is open */
     int64_t joined_ns;
     /* When each lease was first seen, for readers that do not report it; under the channel lock. */
-    struct { uint64_t sequence; int64_t since_ns; } seen[SL_MAX_IDS];
+    struct {
+        uint64_t sequence;
+        int64_t since_ns;
+    } seen[SL_MAX_IDS];
 };
 
-#define SL_PEER_OF(watch, member) ((struct sl_peer *)((char *)(watch) - offsetof(struct sl_peer, member)))
+#define SL_PEER_OF(watch, member) ((struct sl_peer *)((char *)(watch)-offsetof(struct sl_peer, member)))
 
 static inline bool sl_peer_is_reader(const struct sl_peer *peer)
 {
@@ -128,7 +144,8 @@ int sl_admit_check(const struct sl_peer *peer);
 /* How many unread frames are kept for it. */
 uint32_t sl_admit_depth(const struct sl_peer *peer);
 
-/* When the table is full: a reader that need not be waited for, as it has hung up, or has never accepted a memory; or NULL. */
+/* When the table is full: a reader that need not be waited for, as it has hung up, or has never accepted a memory; or
+ * NULL. */
 struct sl_peer *sl_admit_find_replaceable_reader(struct sl_native_serve *serve);
 
 /* When there are too many other connections: the one to end. */
@@ -175,7 +192,10 @@ int sl_reader_page_make(struct sl_peer *peer);
 
 /* ---- reader_table.c ---- */
 
-static inline bool sl_reader_table_has(const struct sl_peer *peer) { return peer->table_index < SLUICE_MAX_READERS; }
+static inline bool sl_reader_table_has(const struct sl_peer *peer)
+{
+    return peer->table_index < SLUICE_MAX_READERS;
+}
 void sl_reader_table_add(struct sl_peer *peer);
 void sl_reader_table_remove(struct sl_peer *peer);
 
@@ -209,7 +229,8 @@ struct sl_native_link {
 };
 
 /* Makes a link from a WELCOME and its descriptors, which it owns from now on, even on failure. */
-int sl_native_link_open(const struct sl_msg_welcome *welcome, int64_t hello_ns, int *fds, int fd_count, struct sl_native_link **link);
+int sl_native_link_open(const struct sl_msg_welcome *welcome, int64_t hello_ns, int *fds, int fd_count,
+                        struct sl_native_link **link);
 /* Adds the memory of a MEMORY message; owns the descriptor only on success. */
 int sl_native_link_add(struct sl_native_link *link, const struct sl_msg_memory *message, int fd);
 void sl_hello_fill(struct sl_msg_hello *hello, uint32_t role);

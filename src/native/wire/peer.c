@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * One connection to a writer: accepted, asked for its HELLO, then served until it ends. Runs on the service thread, under its lock.
- * admit.c decides who may read, liveness.c when a reader is dead; peer_send.c and peer_close.c do the rest.
+ * One connection to a writer: accepted, asked for its HELLO, then served until it ends. Runs on the service thread,
+ * under its lock. admit.c decides who may read, liveness.c when a reader is dead; peer_send.c and peer_close.c do the
+ * rest.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +12,9 @@
 #include "util/hooks.h"
 #include "util/result.h"
 
-#define HELLO_TIMEOUT SLUICE_S            /* for the HELLO, after connecting */
-#define OBSERVER_TIMEOUT (10 * SLUICE_S)  /* between two queries */
-#define MESSAGES_PER_TURN 8               /* so that one peer cannot keep the thread from others */
+#define HELLO_TIMEOUT     SLUICE_S              /* for the HELLO, after connecting */
+#define OBSERVER_TIMEOUT  (10 * SLUICE_S)       /* between two queries */
+#define MESSAGES_PER_TURN 8                     /* so that one peer cannot keep the thread from others */
 #define MAX_LAST_MESSAGES (2 * SL_MAX_MEMORIES) /* read from a peer that is gone: more than a correct one has sent */
 
 static bool read_messages(struct sl_peer *peer, int limit);
@@ -44,7 +45,8 @@ static void close_refused(struct sl_peer *peer)
 
 /* ---- admitting ---- */
 
-/* Reads the goodbyes and hang-ups that have arrived: the newcomer's HELLO may be read before them. True if a place became free. */
+/* Reads the goodbyes and hang-ups that have arrived: the newcomer's HELLO may be read before them. True if a place
+ * became free. */
 static bool read_departures(struct sl_native_serve *serve)
 {
     uint32_t before = serve->base.reader_count;
@@ -69,8 +71,9 @@ static bool replace_reader(struct sl_native_serve *serve)
         sl_liveness_remove(peer, "hung up without a goodbye");
         return true;
     }
-    sl_log(SLUICE_LOG_WARN, "channel '%s': process %u joined but never accepted a memory: its place goes to another reader",
-           serve->name, peer->identity.pid);
+    sl_log(SLUICE_LOG_WARN,
+           "channel '%s': process %u joined but never accepted a memory: its place goes to another reader", serve->name,
+           peer->identity.pid);
     serve->base.refused++;
     sl_peer_close(peer, SL_BYE_EVICTED);
     return true;
@@ -111,7 +114,8 @@ static int add_reader(struct sl_peer *peer)
     if (peer->hello.ahead)
         serve->params.joined_ahead(serve->params.context, peer->shared);
     SL_KILL_POINT("before_welcome");
-    sl_log(SLUICE_LOG_INFO, "channel '%s': reader '%s' (process %u) joins", serve->name, peer->hello.program, peer->identity.pid);
+    sl_log(SLUICE_LOG_INFO, "channel '%s': reader '%s' (process %u) joins", serve->name, peer->hello.program,
+           peer->identity.pid);
     sl_peer_send_pending(peer);
     return 0;
 }
@@ -153,8 +157,9 @@ static void compare_drivers(struct sl_peer *peer, uint32_t theirs)
     if (!ours || !theirs || ours == theirs || peer->driver_logged)
         return;
     peer->driver_logged = true;
-    sl_log(SLUICE_LOG_INFO, "channel '%s': the reader in process %u has a driver for CUDA %u.%u, its writer one for %u.%u",
-           serve->name, peer->identity.pid, theirs / 1000, theirs % 1000 / 10, ours / 1000, ours % 1000 / 10);
+    sl_log(SLUICE_LOG_INFO,
+           "channel '%s': the reader in process %u has a driver for CUDA %u.%u, its writer one for %u.%u", serve->name,
+           peer->identity.pid, theirs / 1000, theirs % 1000 / 10, ours / 1000, ours % 1000 / 10);
 }
 
 static bool handle_ack(struct sl_peer *peer, const struct sl_msg_ack *ack)
@@ -264,7 +269,10 @@ static void process_ready(struct sl_watch *watch, bool readable, bool hung_up)
         sl_liveness_process_ended(peer);
 }
 
-static void process_timer(struct sl_watch *watch) { sl_liveness_timer(SL_PEER_OF(watch, process)); }
+static void process_timer(struct sl_watch *watch)
+{
+    sl_liveness_timer(SL_PEER_OF(watch, process));
+}
 
 /* ---- accepting ---- */
 

@@ -24,7 +24,8 @@ static void remove_from_list(const struct sl_peer *peer)
         *link = peer->next;
 }
 
-/* Before its slots are reused: a reader that is alive takes no further frames, and its release can report the eviction. */
+/* Before its slots are reused: a reader that is alive takes no further frames, and its release can report the eviction.
+ */
 static void notify_reader(struct sl_peer *peer, uint32_t reason)
 {
     if (reason != SL_BYE_CLOSED)

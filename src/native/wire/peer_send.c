@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a writer sends to a reader: its WELCOME, then the memories, one after the other. Runs on the service thread, under
- * its lock.
+ * What a writer sends to a reader: its WELCOME, then the memories, one after the other. Runs on the service thread,
+ * under its lock.
  */
 #include "native/wire/native.h"
 #include "util/hooks.h"
 #include "util/result.h"
 
-#define RETRY_DELAY (5 * SLUICE_MS)          /* if the socket's buffer was full */
+#define RETRY_DELAY          (5 * SLUICE_MS) /* if the socket's buffer was full */
 #define RETRY_DELAY_ON_ERROR (20 * RETRY_DELAY)
-#define PAGE_TIMEOUT (SLUICE_S / 2)          /* for a driver to register a page; a reader waits 1 s for its WELCOME */
-#define PAGE_POLL_INTERVAL (SLUICE_MS / 5)
+#define PAGE_TIMEOUT         (SLUICE_S / 2) /* for a driver to register a page; a reader waits 1 s for its WELCOME */
+#define PAGE_POLL_INTERVAL   (SLUICE_MS / 5)
 
 static int send_welcome(struct sl_peer *peer)
 {
@@ -107,7 +107,8 @@ void sl_peer_send_pending(struct sl_peer *peer)
         r = welcome(peer);
     if (r == 0 && peer->state == SL_PEER_LIVE)
         r = send_next_memory(peer);
-    /* A peer that has shut down half of its socket has not hung up; other failures, such as lack of memory, may pass. */
+    /* A peer that has shut down half of its socket has not hung up; other failures, such as lack of memory, may pass.
+     */
     peer->accepts_nothing = r == SLUICE_CLOSED;
     if (r != 0)
         sl_service_set_deadline(&peer->socket, sl_os_deadline(r < 0 ? RETRY_DELAY_ON_ERROR : RETRY_DELAY));

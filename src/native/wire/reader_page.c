@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a writer makes for each reader: the page of words that the two share, and the socket on which they wake each other. The
- * writer makes the page, so that the reader cannot shrink it (protocol 1.7, 5.12).
+ * What a writer makes for each reader: the page of words that the two share, and the socket on which they wake each
+ * other. The writer makes the page, so that the reader cannot shrink it (protocol 1.7, 5.12).
  */
 #include <stdlib.h>
 
@@ -36,9 +36,8 @@ static int make_page(struct sl_peer *peer)
         sl_os_unmap(address, bytes);
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory for a reader's page");
     }
-    *peer->shared = (struct sl_shared_page){
-        .words = sl_page_words(address), .address = address, .bytes = bytes, .users = 1
-    };
+    *peer->shared =
+        (struct sl_shared_page){ .words = sl_page_words(address), .address = address, .bytes = bytes, .users = 1 };
     peer->page = address;
     peer->serve->nonreader_count--; /* a reader from here on */
     peer->page->magic = SL_NATIVE_MAGIC;

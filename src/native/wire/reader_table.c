@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of readers that begin and commit use. Changed on the service thread, under the channel lock, which begin and commit hold
- * while they use it.
+ * The table of readers that begin and commit use. Changed on the service thread, under the channel lock, which begin
+ * and commit hold while they use it.
  */
 #include "native/wire/native.h"
 

@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "native/wire/native.h"
 #include "util/hooks.h"
 #include "util/result.h"
-#include "native/wire/native.h"
 
-#define ACCEPTS_PER_TURN 16 /* endless connections must not keep the thread from other work */
-#define MAX_GONE_PER_TURN 256   /* takes no longer: the whole queue, and those that arrive while it is emptied */
+#define ACCEPTS_PER_TURN   16  /* endless connections must not keep the thread from other work */
+#define MAX_GONE_PER_TURN  256 /* takes no longer: the whole queue, and those that arrive while it is emptied */
 #define ACCEPT_RETRY_DELAY (100 * SLUICE_MS) /* after file descriptors ran out */
-#define TEMPORARY ".tmp"  /* suffix of the name while the socket is made */
-#define LOCK_TIMEOUT SLUICE_S /* for a previous owner that is just dying (protocol 4.4) */
+#define TEMPORARY          ".tmp"            /* suffix of the name while the socket is made */
+#define LOCK_TIMEOUT       SLUICE_S          /* for a previous owner that is just dying (protocol 4.4) */
 
 static int copy_ids(const uint32_t *from, uint32_t count, uint32_t **to)
 {
@@ -121,7 +121,8 @@ static int remove_leftover(void *context, const char *file, uint32_t uid)
     uint32_t holder;
     int fd;
 
-    if (uid != sl_os_uid() || length <= end || length - end > SLUICE_MAX_NAME || strcmp(file + length - end, TEMPORARY) != 0)
+    if (uid != sl_os_uid() || length <= end || length - end > SLUICE_MAX_NAME ||
+        strcmp(file + length - end, TEMPORARY) != 0)
         return 0;
     snprintf(name, sizeof name, "%.*s", (int)(length - end), file);
     if (strcmp(name, serve->name) == 0) /* ours: listening replaces it */
@@ -221,7 +222,10 @@ static void listener_ready(struct sl_watch *watch, bool readable, bool hung_up)
     }
 }
 
-static void listener_timer(struct sl_watch *watch) { sl_service_pause(watch, false); }
+static void listener_timer(struct sl_watch *watch)
+{
+    sl_service_pause(watch, false);
+}
 
 /* Under the service lock, so that a forked child closes the descriptor. */
 static int listen_for_readers(struct sl_native_serve *serve)
@@ -303,7 +307,10 @@ err:
     return r;
 }
 
-static struct sl_native_serve *serve_of(struct sl_serve *serve) { return (struct sl_native_serve *)serve; }
+static struct sl_native_serve *serve_of(struct sl_serve *serve)
+{
+    return (struct sl_native_serve *)serve;
+}
 
 struct sl_record *sl_serve_record(struct sl_serve *serve, uint32_t slot)
 {
@@ -325,8 +332,7 @@ void sl_serve_forget(struct sl_serve *base, uint32_t number)
             continue;
         free(serve->memories[i]);
         serve->memory_count--;
-        memmove(&serve->memories[i], &serve->memories[i + 1],
-                (serve->memory_count - i) * sizeof serve->memories[0]);
+        memmove(&serve->memories[i], &serve->memories[i + 1], (serve->memory_count - i) * sizeof serve->memories[0]);
         break;
     }
     if (serve->memory_count)
@@ -474,4 +480,7 @@ void sl_serve_close(struct sl_serve *base)
     sl_service_unlock();
 }
 
-void sl_serve_destroy(struct sl_serve *serve) { destroy(serve_of(serve)); }
+void sl_serve_destroy(struct sl_serve *serve)
+{
+    destroy(serve_of(serve));
+}

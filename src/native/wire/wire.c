@@ -48,8 +48,8 @@ int sl_native_check_name(const char *name)
     size_t good = strspn(name, allowed);
     if (name[good] != '\0')
         return sl_fail(SLUICE_E_NAME,
-                       "'%s' is not a channel name: byte %zu (0x%02x) is not a letter, a digit, '.', '_' or '-'",
-                       name, good + 1, (unsigned char)name[good]);
+                       "'%s' is not a channel name: byte %zu (0x%02x) is not a letter, a digit, '.', '_' or '-'", name,
+                       good + 1, (unsigned char)name[good]);
     if (name[0] == '.')
         return sl_fail(SLUICE_E_NAME, "'%s' is not a channel name: it may not begin with a dot", name);
     if (ends_with(name, ".lock") || ends_with(name, ".tmp"))

@@ -21,7 +21,8 @@ static void restore_geometries(const struct sl_writer *writer, struct sl_record 
 
 static void fill_frame(const struct sl_writer *writer, uint32_t slot, int64_t now, struct sluice_frame *frame)
 {
-    *frame = (struct sluice_frame){ /* each field: see fill_frame in reader/frame_fill.c */
+    *frame = (struct sluice_frame){
+        /* each field: see fill_frame in reader/frame_fill.c */
         .sequence = 0,
         .session = writer->session,
         .missed = 0,
@@ -36,7 +37,10 @@ static void fill_frame(const struct sl_writer *writer, uint32_t slot, int64_t no
         .flags = 0,
         .opaque = { [SL_FRAME_OWNER] = atomic_load_explicit(&writer->base.object.id, memory_order_relaxed),
                     [SL_FRAME_TOKEN] = writer->slots[slot].token,
-                    [SL_FRAME_ENTRY] = slot, 0, 0, 0 },
+                    [SL_FRAME_ENTRY] = slot,
+                    0,
+                    0,
+                    0 },
     };
 }
 

@@ -23,8 +23,8 @@ static int check_commit(const struct sl_writer *writer, const struct sluice_fram
     if ((r = sl_frame_check_begun(writer, frame)) != 0 || (r = check_stream(writer, stream)) != 0)
         return r;
     if (frame->meta_size > SLUICE_MAX_META)
-        return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata, %d fit", writer->base.name, frame->meta_size,
-                       SLUICE_MAX_META);
+        return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata, %d fit", writer->base.name,
+                       frame->meta_size, SLUICE_MAX_META);
     if (writer->ring.head_sequence == SL_LAST_SEQUENCE)
         return sl_fail(SLUICE_E_LIMIT, "channel '%s': its sequences are used up; open it again", writer->base.name);
     return 0;
@@ -41,7 +41,8 @@ static int report_failed_signal(struct sl_writer *writer, int result)
 /* ---- the signals that a frame is ready ---- */
 
 /* The channel's ready word, and a semaphore for each reader that waits ahead. Returns how many. */
-static uint32_t fill_signals(const struct sl_writer *writer, uint32_t slot, uint64_t sequence, struct sl_signal *signals)
+static uint32_t fill_signals(const struct sl_writer *writer, uint32_t slot, uint64_t sequence,
+                             struct sl_signal *signals)
 {
     signals[0] = (struct sl_signal){ &writer->ring.words.ready[slot], sequence };
     return 1 + sl_reader_semaphores_fill_signals(&writer->reader_semaphores, slot, sequence, signals + 1);
@@ -94,7 +95,8 @@ static void fill_record(const struct sl_writer *writer, struct sl_record *record
 }
 
 /* Steps W8 and W9: the frame becomes the newest, and sleeping readers wake. */
-static void publish(struct sl_writer *writer, uint32_t slot, uint64_t sequence, const struct sl_record *record, int64_t now)
+static void publish(struct sl_writer *writer, uint32_t slot, uint64_t sequence, const struct sl_record *record,
+                    int64_t now)
 {
     struct sl_serve *serve = writer->serve;
 
@@ -114,7 +116,8 @@ static void publish(struct sl_writer *writer, uint32_t slot, uint64_t sequence, 
     SL_STAGE_END(WAKE);
 }
 
-int sl_commit_frame(struct sl_writer *writer, struct sluice_frame *frame, struct sluice_stream stream, struct sl_copy_job *job)
+int sl_commit_frame(struct sl_writer *writer, struct sluice_frame *frame, struct sluice_stream stream,
+                    struct sl_copy_job *job)
 {
     int r = check_commit(writer, frame, stream);
 
@@ -171,7 +174,8 @@ int sl_commit_check_none_begun(struct sl_writer *writer, const char *why)
         return 0;
     if (writer->deferred_cancels > 0)
         return sl_fail(SLUICE_E_BUSY,
-                       "channel '%s': copies of a failed send may still use a slot, until its stream no longer captures a graph: %s",
+                       "channel '%s': copies of a failed send may still use a slot, until its stream no longer "
+                       "captures a graph: %s",
                        writer->base.name, why);
     return sl_fail(SLUICE_E_BUSY, "channel '%s': %u frames are begun: %s", writer->base.name, writer->begun, why);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cancels frames of sends that failed because their stream began to capture a graph. Copies that were queued before may still use the
- * slot, and the program's arrays. No signal that tells when they have completed can be queued during the capture, so it is queued
- * afterwards; until then the slot is out of use.
+ * Cancels frames of sends that failed because their stream began to capture a graph. Copies that were queued before may
+ * still use the slot, and the program's arrays. No signal that tells when they have completed can be queued during the
+ * capture, so it is queued afterwards; until then the slot is out of use.
  */
 #include "native/writer/writer.h"
 #include "util/result.h"
@@ -16,10 +16,12 @@ static struct sl_writer_slot *slot_of(struct sl_deferred_cancel *deferred)
     return (struct sl_writer_slot *)(void *)((char *)deferred - offsetof(struct sl_writer_slot, deferred_cancel));
 }
 
-/* On any thread: nobody else uses the slot until it is settled. A stream that accepts no more work has completed what it had. */
+/* On any thread: nobody else uses the slot until it is settled. A stream that accepts no more work has completed what
+ * it had. */
 static bool retry_signal(struct sl_deferred *after)
 {
-    struct sl_deferred_cancel *deferred = (struct sl_deferred_cancel *)(void *)((char *)after - offsetof(struct sl_deferred_cancel, after));
+    struct sl_deferred_cancel *deferred =
+        (struct sl_deferred_cancel *)(void *)((char *)after - offsetof(struct sl_deferred_cancel, after));
     const struct sl_writer *writer = deferred->writer;
     uint32_t slot = (uint32_t)(slot_of(deferred) - writer->slots);
     struct sl_signal signal = { &writer->in_flight.idle[slot], writer->ring.slots[slot].given_up + 1 };

@@ -12,13 +12,15 @@ int sl_frame_check_begun(const struct sl_writer *writer, const struct sluice_fra
     uint64_t owner = frame->opaque[SL_FRAME_OWNER], slot = frame->opaque[SL_FRAME_ENTRY];
 
     if (owner == 0)
-        return sl_fail(SLUICE_E_STALE, "channel '%s': this frame is not begun: it was committed or cancelled, or never begun",
+        return sl_fail(SLUICE_E_STALE,
+                       "channel '%s': this frame is not begun: it was committed or cancelled, or never begun",
                        writer->base.name);
     if (owner != atomic_load_explicit(&writer->base.object.id, memory_order_relaxed))
         return sl_fail(SLUICE_E_STALE, "channel '%s': this frame is not this writer's", writer->base.name);
     if (slot >= writer->ring.words.ids || writer->slots[slot].token == 0 ||
         writer->slots[slot].token != frame->opaque[SL_FRAME_TOKEN])
-        return sl_fail(SLUICE_E_STALE, "channel '%s': this frame has been committed or cancelled already", writer->base.name);
+        return sl_fail(SLUICE_E_STALE, "channel '%s': this frame has been committed or cancelled already",
+                       writer->base.name);
     return 0;
 }
 

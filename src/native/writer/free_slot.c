@@ -7,14 +7,14 @@
 #include "native/writer/writer.h"
 #include "util/result.h"
 
-/* A slot may become free without a wake (by a queued release, or by a store that raced with our flag), so a begin that waits also polls;
- * the interval doubles (protocol 3.9). */
+/* A slot may become free without a wake (by a queued release, or by a store that raced with our flag), so a begin that
+ * waits also polls; the interval doubles (protocol 3.9). */
 #define MIN_POLL_INTERVAL (SLUICE_MS / 20)
 #define MAX_POLL_INTERVAL SLUICE_MS
 
-/* Adding a slot takes a few ms, unless the GPU is busy. A begin that would drop its frame waits for that at most GROW_TIMEOUT; one that
- * may wait for a reader, too, does nothing else for at most GROW_TIMEOUT_OF_WAIT. */
-#define GROW_TIMEOUT (SLUICE_S / 4)
+/* Adding a slot takes a few ms, unless the GPU is busy. A begin that would drop its frame waits for that at most
+ * GROW_TIMEOUT; one that may wait for a reader, too, does nothing else for at most GROW_TIMEOUT_OF_WAIT. */
+#define GROW_TIMEOUT         (SLUICE_S / 4)
 #define GROW_TIMEOUT_OF_WAIT (20 * SLUICE_MS)
 
 static int take_slot(struct sl_writer *writer, enum sl_keep keep)
@@ -44,7 +44,8 @@ bool sl_free_slot_wait(struct sl_writer *writer, int64_t since, int64_t timeout_
                        bool (*is_done)(struct sl_writer *, int *), int *out)
 {
     struct sl_serve *serve = writer->serve;
-    int64_t start = sl_os_now(), now = start, deadline = sl_os_later(since, timeout_ns), interval = MIN_POLL_INTERVAL, probed_ns = now;
+    int64_t start = sl_os_now(), now = start, deadline = sl_os_later(since, timeout_ns), interval = MIN_POLL_INTERVAL,
+            probed_ns = now;
     bool found;
 
     sl_store(serve->waiting, 1, seq_cst);
@@ -81,15 +82,17 @@ static bool take_unneeded_or_added(struct sl_writer *writer, int *slot)
 static int wait_for_slot(struct sl_writer *writer, int64_t timeout_ns)
 {
     int64_t since = sl_os_now();
-    int slot = sl_grow(writer, timeout_ns < GROW_TIMEOUT_OF_WAIT ? timeout_ns : GROW_TIMEOUT_OF_WAIT) == 0 ? take_slot(writer, SL_KEEP_ALL) : -1;
+    int slot = sl_grow(writer, timeout_ns < GROW_TIMEOUT_OF_WAIT ? timeout_ns : GROW_TIMEOUT_OF_WAIT) == 0
+                   ? take_slot(writer, SL_KEEP_ALL)
+                   : -1;
 
     if (slot < 0)
         (void)sl_free_slot_wait(writer, since, timeout_ns, take_unneeded_or_added, &slot);
     return slot;
 }
 
-/* No slot is free. Tries, in order of the cost to others: to add a slot, to evict a reader that holds one too long, to take
- * an unread frame from a slow reader, to wait. */
+/* No slot is free. Tries, in order of the cost to others: to add a slot, to evict a reader that holds one too long, to
+ * take an unread frame from a slow reader, to wait. */
 static int make_slot_free(struct sl_writer *writer, int64_t timeout_ns)
 {
     int slot = -1;
@@ -127,6 +130,6 @@ int sl_free_slot_report_none(struct sl_writer *writer, uint64_t dropped)
     sl_mutex_unlock(&writer->serve->lock);
     if (writer->in_flight.idle && count > 0)
         snprintf(working, sizeof working, ", %u not finished by the device", count);
-    return sl_fail(SLUICE_NO_SLOT, "channel '%s': none of its %u slots is free (%u being written%s)%s%s", writer->base.name,
-                   writer->slot_count, writer->begun, working, holders[0] ? ": " : "", holders);
+    return sl_fail(SLUICE_NO_SLOT, "channel '%s': none of its %u slots is free (%u being written%s)%s%s",
+                   writer->base.name, writer->slot_count, writer->begun, working, holders[0] ? ": " : "", holders);
 }

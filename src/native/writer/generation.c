@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Makes a writer's next generation: the slots of a new format, in one memory. The slots of the format before are retired once no
- * reader uses them (slot_memory.c).
+ * Makes a writer's next generation: the slots of a new format, in one memory. The slots of the format before are
+ * retired once no reader uses them (slot_memory.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,8 +41,8 @@ static bool has_enough_numbers(struct sl_writer *writer, int *count)
     return *count >= MIN_SLOTS;
 }
 
-/* How many slot numbers a new generation can have. If frames of earlier formats use them all, the policy decides, as in begin: a
- * waiting writer waits for its readers, a dropping one takes the slots of the oldest unread frames. */
+/* How many slot numbers a new generation can have. If frames of earlier formats use them all, the policy decides, as in
+ * begin: a waiting writer waits for its readers, a dropping one takes the slots of the oldest unread frames. */
 static uint32_t free_numbers(struct sl_writer *writer)
 {
     int count;
@@ -70,8 +70,8 @@ static int report_no_numbers(struct sl_writer *writer)
     sl_mutex_lock(&writer->serve->lock);
     sl_serve_holders(writer->serve, holders, sizeof holders);
     sl_mutex_unlock(&writer->serve->lock);
-    return sl_fail(SLUICE_E_BUSY, "channel '%s': readers still hold frames of formats before this one: %s", writer->base.name,
-                   holders);
+    return sl_fail(SLUICE_E_BUSY, "channel '%s': readers still hold frames of formats before this one: %s",
+                   writer->base.name, holders);
 }
 
 /* From now on begin takes slots of this memory only. */

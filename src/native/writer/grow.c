@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Adds a slot to a generation. The memory of a GPU is made on a thread of its own: the GPU clears it after the work that it has already,
- * and begin must not wait for that. A later begin numbers the slot and announces its memory.
+ * Adds a slot to a generation. The memory of a GPU is made on a thread of its own: the GPU clears it after the work
+ * that it has already, and begin must not wait for that. A later begin numbers the slot and announces its memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,8 @@ struct sl_growth {
 
 static void make_memory(struct sl_growth *growth)
 {
-    growth->result = sl_mem_create(&growth->memory->object, growth->name, growth->memory->object.size, growth->writable);
+    growth->result =
+        sl_mem_create(&growth->memory->object, growth->name, growth->memory->object.size, growth->writable);
     if (growth->result != 0)
         snprintf(growth->why, sizeof growth->why, "%s", sl_last_error());
 }
@@ -46,7 +47,8 @@ static void make_in_background(void *argument)
 
     make_memory(growth);
     if (atomic_compare_exchange_strong(&growth->state, &making, MADE))
-        sl_os_futex_wake(&growth->state, 1); /* the growth may be freed by now: then a waiter at this address checks once more */
+        sl_os_futex_wake(&growth->state,
+                         1); /* the growth may be freed by now: then a waiter at this address checks once more */
     else
         free_growth(growth);
 }

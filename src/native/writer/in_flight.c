@@ -51,7 +51,7 @@ void sl_in_flight_close(struct sl_in_flight *flight)
 }
 
 int sl_in_flight_signal(struct sl_in_flight *flight, struct sluice_stream stream, const struct sl_signal *signals,
-                     uint32_t count)
+                        uint32_t count)
 {
     return flight->sync->signal(flight->pages, stream, signals, count);
 }
@@ -90,7 +90,8 @@ bool sl_in_flight_wait(const struct sl_in_flight *flight, const struct sl_ring *
     int64_t deadline = sl_os_deadline(timeout_ns), interval = MIN_POLL_INTERVAL;
 
     for (int64_t now = sl_os_now(); sl_in_flight_count(ring) > 0; now = sl_os_now()) {
-        if (now >= deadline || sl_in_flight_probe(flight) != 0) /* `now` is from before: this thread may have been suspended */
+        if (now >= deadline ||
+            sl_in_flight_probe(flight) != 0) /* `now` is from before: this thread may have been suspended */
             return false;
         sl_os_sleep(interval);
         interval = interval * 2 < MAX_POLL_INTERVAL ? interval * 2 : MAX_POLL_INTERVAL;

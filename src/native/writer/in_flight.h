@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a writer's device still works on: frames that are committed but not ready, and cancelled slots with queued work. On `host`
- * there is never any.
+ * What a writer's device still works on: frames that are committed but not ready, and cancelled slots with queued work.
+ * On `host` there is never any.
  */
 #ifndef SL_NATIVE_WRITER_IN_FLIGHT_H
 #define SL_NATIVE_WRITER_IN_FLIGHT_H
@@ -15,7 +15,7 @@ struct sl_in_flight {
     sl_word *idle;               /* [ids] raised behind the work on a cancelled slot; NULL on host */
     struct sl_sync_pages *idle_pages;
     uint64_t idle_bytes;
-    bool stuck;                  /* work on the device did not end in time: no call may wait for all of it */
+    bool stuck; /* work on the device did not end in time: no call may wait for all of it */
 };
 
 /* Registers the words at `address` with the device. */
@@ -26,7 +26,7 @@ void sl_in_flight_close(struct sl_in_flight *flight);
 
 /* Queues signals behind the work on `stream`; SLUICE_E_CAPTURING if it captures a graph. */
 int sl_in_flight_signal(struct sl_in_flight *flight, struct sluice_stream stream, const struct sl_signal *signals,
-                     uint32_t count);
+                        uint32_t count);
 
 /* Cancel: the slot may be taken again once the work queued on `stream` so far has ended. */
 int sl_in_flight_cancel(struct sl_in_flight *flight, struct sl_ring *ring, uint32_t slot, struct sluice_stream stream);

@@ -45,7 +45,8 @@ void sl_reader_semaphores_register(struct sl_shared_page *page, const struct sl_
         free(registration);
     }
     sl_store(&page->state, SL_PAGE_REFUSED, relaxed);
-    sl_log(SLUICE_LOG_WARN, "a reader cannot take frames ahead: no thread could be started to register its page with the device");
+    sl_log(SLUICE_LOG_WARN,
+           "a reader cannot take frames ahead: no thread could be started to register its page with the device");
 }
 
 /* ---- the list ---- */
@@ -58,8 +59,9 @@ static struct sl_reader_semaphore *find_page(struct sl_reader_semaphores *semaph
     return NULL;
 }
 
-/* Lists the readers in the table whose pages are registered with the device, with a reference to each page. Under the channel
- * lock. Readers that left stay in the list until their pages are dropped: if it is full, new ones wait for the next time. */
+/* Lists the readers in the table whose pages are registered with the device, with a reference to each page. Under the
+ * channel lock. Readers that left stay in the list until their pages are dropped: if it is full, new ones wait for the
+ * next time. */
 static void list_readers(struct sl_reader_semaphores *semaphores, struct sl_serve *serve)
 {
     for (uint32_t i = 0; i < semaphores->count; i++)
@@ -120,8 +122,8 @@ void sl_reader_semaphores_close(struct sl_reader_semaphores *semaphores)
     semaphores->count = 0;
 }
 
-uint32_t sl_reader_semaphores_fill_signals(const struct sl_reader_semaphores *semaphores, uint32_t slot, uint64_t sequence,
-                           struct sl_signal *signals)
+uint32_t sl_reader_semaphores_fill_signals(const struct sl_reader_semaphores *semaphores, uint32_t slot,
+                                           uint64_t sequence, struct sl_signal *signals)
 {
     uint32_t count = 0;
 

@@ -14,7 +14,7 @@
 
 /* A new generation if an array outgrows this one. */
 static int grow_format(struct sl_writer *writer, const struct sluice_array *arrays, uint32_t count,
-                     const uint32_t *indices)
+                       const uint32_t *indices)
 {
     struct sluice_format format;
     bool grows = false;
@@ -38,7 +38,7 @@ static int grow_format(struct sl_writer *writer, const struct sluice_array *arra
 
 /* Plans where and how the array is copied. The record is only written if it must change, as others read it. */
 static int plan_copy(struct sl_writer *writer, const struct sl_view *view, const struct sl_copy_job *job,
-                const struct sluice_array *array, uint32_t index, struct sluice_array *to, struct sl_copy *copy)
+                     const struct sluice_array *array, uint32_t index, struct sluice_array *to, struct sl_copy *copy)
 {
     const struct sluice_array *capacity = &view->format->arrays[index];
     int r = sl_format_frame(view->format, array, index, to);
@@ -58,7 +58,7 @@ static int plan_copy(struct sl_writer *writer, const struct sl_view *view, const
 }
 
 static int copy_arrays(struct sl_writer *writer, const struct sluice_frame *frame, struct sl_copy_job *job,
-                const struct sluice_array *arrays, const uint32_t *indices, bool known, uint64_t *bytes)
+                       const struct sluice_array *arrays, const uint32_t *indices, bool known, uint64_t *bytes)
 {
     char *address = writer->slots[frame->slot].address;
     struct sluice_array to;
@@ -75,7 +75,8 @@ static int copy_arrays(struct sl_writer *writer, const struct sluice_frame *fram
     if ((r = sl_native_writer_view(&writer->base, frame, &view)) != 0)
         return r;
     for (uint32_t i = 0; i < job->count; i++) {
-        if ((r = plan_copy(writer, &view, job, &arrays[i], indices[i], &to, &copy)) != 0 || (r = sl_copy_queue(job, i, &copy)) != 0)
+        if ((r = plan_copy(writer, &view, job, &arrays[i], indices[i], &to, &copy)) != 0 ||
+            (r = sl_copy_queue(job, i, &copy)) != 0)
             return r;
         *bytes += to.nbytes;
     }
@@ -93,9 +94,9 @@ static void copy_header(struct sluice_frame *frame, const struct sluice_frame *h
         memcpy(frame->meta, header->meta, header->meta_size);
 }
 
-/* Publishes nothing. Waits for the work queued on the slot before the slot is reused, and before the failure is returned,
- * after which the program may free its arrays. A stream that has begun to capture meanwhile cannot be waited for before the capture
- * ends. */
+/* Publishes nothing. Waits for the work queued on the slot before the slot is reused, and before the failure is
+ * returned, after which the program may free its arrays. A stream that has begun to capture meanwhile cannot be waited
+ * for before the capture ends. */
 static int cancel_send(struct sl_writer *writer, struct sluice_frame *frame, struct sl_copy_job *job, int result)
 {
     char why[640];
@@ -109,14 +110,17 @@ static int cancel_send(struct sl_writer *writer, struct sluice_frame *frame, str
     if (job->uses_source && !captures)
         (void)sl_copy_finish(job);
     else if (job->uses_source && !sl_deferred_cancel_wait(writer, frame->slot, CAPTURE_TIMEOUT))
-        sl_log(SLUICE_LOG_WARN, "channel '%s': a send failed, and copies that it had queued may still read its arrays: its stream "
-               "captures a graph since, and does not tell", writer->base.name);
+        sl_log(SLUICE_LOG_WARN,
+               "channel '%s': a send failed, and copies that it had queued may still read its arrays: its stream "
+               "captures a graph since, and does not tell",
+               writer->base.name);
     return sl_fail_text(result, why);
 }
 
 /* From begin to commit, with a job that has begun. */
 static int send_copies(struct sl_writer *writer, struct sl_copy_job *job, struct sluice_frame *header,
-                       const struct sluice_array *arrays, const uint32_t *indices, bool known, struct sluice_frame *frame)
+                       const struct sluice_array *arrays, const uint32_t *indices, bool known,
+                       struct sluice_frame *frame)
 {
     uint64_t bytes = 0;
     int r = sl_native_begin(&writer->base, SLUICE_DEFAULT, frame);
@@ -170,14 +174,14 @@ static void give_ticket(struct sl_writer *writer, const struct sluice_frame *fra
 {
     const struct sl_words *words = &writer->ring.words;
     struct sl_fence fence = { .word = &words->ready[frame->slot],
-                            .value = frame->sequence,
-                            .slot_seq = &words->slot_seq[frame->slot] };
+                              .value = frame->sequence,
+                              .slot_seq = &words->slot_seq[frame->slot] };
 
     sl_copy_ticket(job, sl_copy_launches(job) ? &fence : NULL, ticket);
 }
 
-int sl_native_send(struct sluice_writer *base, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t count,
-                   struct sluice_stream stream, struct sluice_ticket *ticket)
+int sl_native_send(struct sluice_writer *base, struct sluice_frame *header, const struct sluice_array *arrays,
+                   uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket)
 {
     struct sl_writer *writer = sl_writer_of(base);
     uint32_t indices[SLUICE_MAX_ARRAYS];
@@ -187,18 +191,20 @@ int sl_native_send(struct sluice_writer *base, struct sluice_frame *header, cons
     int r;
 
     if (header->meta_size > SLUICE_MAX_META || (header->meta_size > 0 && !header->meta))
-        return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata%s, %d fit", writer->base.name, header->meta_size,
-                       header->meta ? "" : " at NULL", SLUICE_MAX_META);
+        return sl_fail(SLUICE_E_LIMIT, "channel '%s': %u bytes of metadata%s, %d fit", writer->base.name,
+                       header->meta_size, header->meta ? "" : " at NULL", SLUICE_MAX_META);
     if (!sl_copy_host_accessible(header->meta, header->meta_size))
-        return sl_fail(SLUICE_E_INVALID,
-                       "channel '%s': the CPU cannot access the %u bytes of metadata at %p: they are a GPU's, or were freed; copy "
-                       "them to host memory first",
-                       writer->base.name, header->meta_size, header->meta);
+        return sl_fail(
+            SLUICE_E_INVALID,
+            "channel '%s': the CPU cannot access the %u bytes of metadata at %p: they are a GPU's, or were freed; copy "
+            "them to host memory first",
+            writer->base.name, header->meta_size, header->meta);
     job.needs_fence = false; /* see give_ticket */
     job.prompt = true;
     sl_begin_prefetch(writer);
     if ((!known && stream.id != SLUICE_ON_CPU.id &&
-         (r = sl_stream_refused(writer->base.name, writer->in_flight.sync->check(writer->in_flight.pages, stream))) != 0) ||
+         (r = sl_stream_refused(writer->base.name, writer->in_flight.sync->check(writer->in_flight.pages, stream))) !=
+             0) ||
         (r = begin_job(writer, arrays, count, stream, known, indices, &job)) != 0)
         return sl_writer_explain_failure(writer, r);
     if ((known || (r = grow_format(writer, arrays, count, indices)) == 0) &&

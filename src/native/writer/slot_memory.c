@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The memory of a writer's slots, and their numbers: planned, announced to readers, and given back once no reader needs the slots.
+ * The memory of a writer's slots, and their numbers: planned, announced to readers, and given back once no reader needs
+ * the slots.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static void free_memory(struct sl_mem_shared *shared)
 }
 
 int sl_slot_memory_plan(const struct sl_writer *writer, const struct sluice_format *format, uint32_t slots,
-                       char name[SL_MEMORY_NAME], struct sl_writer_memory **out)
+                        char name[SL_MEMORY_NAME], struct sl_writer_memory **out)
 {
     struct sl_writer_memory *memory;
     uint64_t size, unit = writer->mem->alignment > sl_os_page_size() ? writer->mem->alignment : sl_os_page_size();
@@ -52,7 +53,8 @@ int sl_slot_memory_plan(const struct sl_writer *writer, const struct sluice_form
     return 0;
 }
 
-int sl_slot_memory_announce(struct sl_writer *writer, struct sl_writer_memory *memory, const struct sluice_format *format)
+int sl_slot_memory_announce(struct sl_writer *writer, struct sl_writer_memory *memory,
+                            const struct sluice_format *format)
 {
     memory->number = writer->next_memory;
     struct sl_announce announce = {

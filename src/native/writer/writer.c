@@ -10,10 +10,10 @@
 #include "format/format.h"
 #include "util/result.h"
 
-#define DEFAULT_SLOTS 4
-#define MIN_SLOTS 3 /* the newest frame, one being written, one being read */
-#define CLOSE_TIMEOUT (2 * SLUICE_S) /* for frames in flight */
-#define MEMORY_TIMEOUT SLUICE_S /* how long to wait for the memory of a writer that has just died (protocol 4.4) */
+#define DEFAULT_SLOTS      4
+#define MIN_SLOTS          3              /* the newest frame, one being written, one being read */
+#define CLOSE_TIMEOUT      (2 * SLUICE_S) /* for frames in flight */
+#define MEMORY_TIMEOUT     SLUICE_S /* how long to wait for the memory of a writer that has just died (protocol 4.4) */
 #define MEMORY_RETRY_DELAY (20 * SLUICE_MS)
 
 /* ---- open ---- */
@@ -32,8 +32,8 @@ static int complete_params(struct sluice_writer_params *params)
         params->max_slots = params->slots * 2 < SLUICE_MAX_SLOTS ? params->slots * 2 : SLUICE_MAX_SLOTS;
     if (params->slots < MIN_SLOTS || params->slots > SLUICE_MAX_SLOTS || params->max_slots < params->slots ||
         params->max_slots > SLUICE_MAX_SLOTS)
-        return sl_fail(SLUICE_E_INVALID, "channel '%s': %u slots growing to %u: use %d to %d, and no less to grow to", name,
-                       params->slots, params->max_slots, MIN_SLOTS, SLUICE_MAX_SLOTS);
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': %u slots growing to %u: use %d to %d, and no less to grow to",
+                       name, params->slots, params->max_slots, MIN_SLOTS, SLUICE_MAX_SLOTS);
     if (params->readers == 0)
         params->readers = SLUICE_MAX_READERS;
     if (params->readers > SLUICE_MAX_READERS)
@@ -116,7 +116,8 @@ static void finish(struct sl_object *object)
 
     sl_grow_leave(writer);
     /* Memory that the device still works on cannot be unmapped. Readers get its frames if they are ready soon. */
-    bool done = sl_deferred_cancel_end(writer, CLOSE_TIMEOUT) && sl_in_flight_wait(&writer->in_flight, &writer->ring, CLOSE_TIMEOUT);
+    bool done = sl_deferred_cancel_end(writer, CLOSE_TIMEOUT) &&
+                sl_in_flight_wait(&writer->in_flight, &writer->ring, CLOSE_TIMEOUT);
     uint32_t lost = done ? 0 : sl_in_flight_lose(&writer->ring);
 
     if (lost)
@@ -145,7 +146,8 @@ static int make_slots(struct sl_writer *writer)
     int r = sl_generation_make(writer, writer->params.format);
 
     if (r == SLUICE_E_NO_MEMORY && writer->serve->previous_died)
-        sl_log(SLUICE_LOG_WARN, "channel '%s': its last writer was killed and may have memory still; waiting up to 1 s for that: %s",
+        sl_log(SLUICE_LOG_WARN,
+               "channel '%s': its last writer was killed and may have memory still; waiting up to 1 s for that: %s",
                writer->base.name, sl_last_error());
     while (r == SLUICE_E_NO_MEMORY && writer->serve->previous_died && sl_os_now() < deadline) {
         sl_os_sleep(MEMORY_RETRY_DELAY);

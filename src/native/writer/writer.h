@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside a writer of Sluice's own channels: writer.c opens and closes, begin.c and commit.c handle frames, free_slot.c finds
- * the slot for them, grow.c adds one, generation.c has the memory behind them.
+ * Inside a writer of Sluice's own channels: writer.c opens and closes, begin.c and commit.c handle frames, free_slot.c
+ * finds the slot for them, grow.c adds one, generation.c has the memory behind them.
  */
 #ifndef SL_NATIVE_WRITER_WRITER_H
 #define SL_NATIVE_WRITER_WRITER_H
 
 #include <sluice/writer.h>
 
-#include "copy/copy.h"
 #include "channel/arrays.h"
 #include "channel/channel.h"
-#include "native/writer/in_flight.h"
-#include "native/writer/reader_semaphores.h"
-#include "native/protocol/ring.h"
+#include "copy/copy.h"
 #include "device/device.h"
 #include "mem/mem.h"
+#include "native/protocol/ring.h"
+#include "native/wire/wire.h"
+#include "native/writer/in_flight.h"
+#include "native/writer/reader_semaphores.h"
 #include "sync/sync.h"
 #include "trace/trace.h"
-#include "native/wire/wire.h"
 
 #define SL_MEMORY_NAME 96
 
@@ -26,7 +26,7 @@ struct sl_writer_memory {
     struct sl_mem_shared shared; /* by the writer, and each pin */
     struct sl_writer_memory *next;
     uint32_t number, generation;
-    uint32_t slots;  /* that still belong to it */
+    uint32_t slots; /* that still belong to it */
     struct sl_memory object;
 };
 
@@ -39,8 +39,8 @@ struct sl_deferred_cancel {
 
 struct sl_writer_slot {
     char *address;
-    uint64_t token; /* of the frame begun in it; 0: none */
-    bool reshaped;  /* its record's geometry is not the format's */
+    uint64_t token;      /* of the frame begun in it; 0: none */
+    bool reshaped;       /* its record's geometry is not the format's */
     struct sl_span span; /* from begin to commit or cancel */
     struct sl_deferred_cancel deferred_cancel;
 };
@@ -60,11 +60,11 @@ struct sl_writer {
     uint64_t next_token;
     uint32_t begun;
     uint32_t deferred_cancels; /* of these, those that deferred_cancel.c has */
-    bool took_long;           /* the last begin found no free slot at once, or called the driver */
-    int likely_slot;          /* the slot that the next send will probably take; -1: none */
-    bool old_slots;           /* of older generations, to be retired */
-    struct sl_growth *growth; /* a slot that is being added; NULL: none */
-    int64_t grow_again_ns;    /* after growing failed: do not try again before */
+    bool took_long;            /* the last begin found no free slot at once, or called the driver */
+    int likely_slot;           /* the slot that the next send will probably take; -1: none */
+    bool old_slots;            /* of older generations, to be retired */
+    struct sl_growth *growth;  /* a slot that is being added; NULL: none */
+    int64_t grow_again_ns;     /* after growing failed: do not try again before */
 
     /* Below: under serve->lock where another thread may look (describe, stats). */
     struct sluice_format format;
@@ -77,7 +77,10 @@ struct sl_writer {
     int64_t last_commit_ns;
 };
 
-static inline struct sl_writer *sl_writer_of(struct sluice_writer *base) { return (struct sl_writer *)base; }
+static inline struct sl_writer *sl_writer_of(struct sluice_writer *base)
+{
+    return (struct sl_writer *)base;
+}
 
 /* ---- the backend's functions: channel/channel.h ---- */
 
@@ -86,8 +89,8 @@ int sl_native_begin(struct sluice_writer *base, int64_t timeout_ns, struct sluic
 int sl_native_wait(struct sluice_writer *base, int64_t timeout_ns);
 int sl_native_commit(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream);
 int sl_native_cancel(struct sluice_writer *base, struct sluice_frame *frame, struct sluice_stream stream);
-int sl_native_send(struct sluice_writer *base, struct sluice_frame *header, const struct sluice_array *arrays, uint32_t count,
-                   struct sluice_stream stream, struct sluice_ticket *ticket);
+int sl_native_send(struct sluice_writer *base, struct sluice_frame *header, const struct sluice_array *arrays,
+                   uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket);
 int sl_native_reformat(struct sluice_writer *base, const struct sluice_format *format);
 int sl_native_writer_format(struct sluice_writer *base, struct sluice_format *format);
 void sl_native_writer_stats(struct sluice_writer *base, struct sluice_writer_stats *stats);
@@ -101,10 +104,12 @@ int sl_slot_memory_plan(const struct sl_writer *writer, const struct sluice_form
                         char name[SL_MEMORY_NAME], struct sl_writer_memory **memory);
 
 /* Announces a memory that was made to all readers; after a failure the memory is dropped. */
-int sl_slot_memory_announce(struct sl_writer *writer, struct sl_writer_memory *memory, const struct sluice_format *format);
+int sl_slot_memory_announce(struct sl_writer *writer, struct sl_writer_memory *memory,
+                            const struct sluice_format *format);
 
 /* Gives each slot of an announced memory a number; there must be enough free ones. Under the channel lock. */
-void sl_slot_memory_number(struct sl_writer *writer, struct sl_writer_memory *memory, const struct sluice_format *format);
+void sl_slot_memory_number(struct sl_writer *writer, struct sl_writer_memory *memory,
+                           const struct sluice_format *format);
 
 /* Announces and numbers the one slot of a memory that was made for this generation. */
 int sl_slot_memory_add(struct sl_writer *writer, struct sl_writer_memory *memory);
@@ -128,8 +133,8 @@ int sl_generation_make(struct sl_writer *writer, const struct sluice_format *for
 
 /* ---- grow.c ---- */
 
-/* Adds a slot to this generation if it may and can grow. SLUICE_NO_SLOT, without a sentence, if not, or if its memory is not there
- * until `patience_ns` after this began; a later call, or sl_grow_settle, then adds it. */
+/* Adds a slot to this generation if it may and can grow. SLUICE_NO_SLOT, without a sentence, if not, or if its memory
+ * is not there until `patience_ns` after this began; a later call, or sl_grow_settle, then adds it. */
 int sl_grow(struct sl_writer *writer, int64_t patience_ns);
 
 /* Completes the growth if its memory has been made; else SLUICE_NO_SLOT. */
@@ -149,8 +154,8 @@ int sl_free_slot_find(struct sl_writer *writer, int64_t timeout_ns);
 /* Returns SLUICE_NO_SLOT, with a message that says why none is free. `dropped`: 1 if this counts as a dropped frame. */
 int sl_free_slot_report_none(struct sl_writer *writer, uint64_t dropped);
 
-/* Calls `is_done` whenever a slot may have become free, until it returns true or the time is up. The time, and that in the statistics,
- * counts from `since`. */
+/* Calls `is_done` whenever a slot may have become free, until it returns true or the time is up. The time, and that in
+ * the statistics, counts from `since`. */
 bool sl_free_slot_wait(struct sl_writer *writer, int64_t since, int64_t timeout_ns,
                        bool (*is_done)(struct sl_writer *, int *), int *out);
 
@@ -167,13 +172,15 @@ int sl_writer_check_device(struct sl_writer *writer, int64_t now);
 /* The device is lost: so are the frames that it works on. Returns `result`. */
 int sl_writer_lose_frames(struct sl_writer *writer, int result);
 
-/* A send failed before its begin. If the device is lost, so are its frames. Returns `result`, with the message that it had. */
+/* A send failed before its begin. If the device is lost, so are its frames. Returns `result`, with the message that it
+ * had. */
 int sl_writer_explain_failure(struct sl_writer *writer, int result);
 
 /* ---- commit.c ---- */
 
 /* Commits a frame; `job` (may be NULL): its copies, which may be deferred until now. */
-int sl_commit_frame(struct sl_writer *writer, struct sluice_frame *frame, struct sluice_stream stream, struct sl_copy_job *job);
+int sl_commit_frame(struct sl_writer *writer, struct sluice_frame *frame, struct sluice_stream stream,
+                    struct sl_copy_job *job);
 
 /* A send is queued: prepares the next one while the GPU works, also in the job's copier. */
 void sl_commit_prepare_next(struct sl_writer *writer, struct sl_copy_job *job);
@@ -195,7 +202,8 @@ void sl_frame_cancel(struct sl_writer *writer, uint32_t slot);
 /* The caller's frame is of no use any more. */
 void sl_frame_invalidate(struct sluice_frame *frame);
 
-/* Prefetches the cache lines that commit stores to. Readers of the slot's last frame, or one that waits for this frame, have them. */
+/* Prefetches the cache lines that commit stores to. Readers of the slot's last frame, or one that waits for this frame,
+ * have them. */
 static inline void sl_record_prefetch(const struct sl_record *record)
 {
     sl_fetch_to_store(record);

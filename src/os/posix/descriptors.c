@@ -2,8 +2,8 @@
  *
  * Which descriptors a forked child must not keep, and how descriptors are closed.
  *
- * A fork copies the descriptors first and the memory later, while other threads run. Therefore entries change only under a lock
- * that a fork takes, so that a child never has a descriptor without its entry.
+ * A fork copies the descriptors first and the memory later, while other threads run. Therefore entries change only
+ * under a lock that a fork takes, so that a child never has a descriptor without its entry.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -21,8 +21,7 @@ int sl_descriptors_add(int fd)
 {
     if (fd < 0 || fd >= DESCRIPTORS)
         return sl_fail(fd < 0 ? SLUICE_E_INVALID : SLUICE_E_LIMIT,
-                       "descriptor %d: only those from 0 to %d can be closed in a forked child", fd,
-                       DESCRIPTORS - 1);
+                       "descriptor %d: only those from 0 to %d can be closed in a forked child", fd, DESCRIPTORS - 1);
     pthread_mutex_lock(&entries_lock);
     sl_word *word = &entries[fd / 64];
     sl_store(word, sl_load(word, relaxed) | UINT64_C(1) << fd % 64, relaxed);

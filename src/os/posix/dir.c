@@ -55,9 +55,10 @@ int sl_os_folder_name(char *path, size_t size, bool *ours)
     else
         length = snprintf(found, sizeof(found), "/tmp/sluice-%u", (unsigned)geteuid());
     if (length < 0 || (size_t)length >= size || (size_t)length >= sizeof(found))
-        return sl_fail(SLUICE_E_INVALID, "the folder of channels has a name of %d bytes; %zu is "
-                       "the longest that works (see %s)", length, size - 1,
-                       given ? "SLUICE_DIR" : "XDG_RUNTIME_DIR");
+        return sl_fail(SLUICE_E_INVALID,
+                       "the folder of channels has a name of %d bytes; %zu is "
+                       "the longest that works (see %s)",
+                       length, size - 1, given ? "SLUICE_DIR" : "XDG_RUNTIME_DIR");
     memcpy(path, found, (size_t)length + 1);
     *ours = !given;
     return 0;
@@ -81,8 +82,7 @@ static bool standard_folder(int k, char *path, size_t size, bool *real)
         length = snprintf(path, size, "/tmp/sluice-%u", (unsigned)geteuid());
         *real = true;
         break;
-    default:
-        return false;
+    default: return false;
     }
     *real = *real && length > 0 && (size_t)length < size;
     return true;
@@ -123,11 +123,13 @@ static int refuse(const char *path, const char *why, const char *remedy)
 static int check_standard(const char *path, const struct stat *status)
 {
     if (status->st_uid != geteuid())
-        return sl_fail(SLUICE_E_PERMISSION, "the folder of channels, %s, belongs to user %u, not "
-                       "to us (%u): have it removed, or set SLUICE_DIR", path,
-                       (unsigned)status->st_uid, (unsigned)geteuid());
+        return sl_fail(SLUICE_E_PERMISSION,
+                       "the folder of channels, %s, belongs to user %u, not "
+                       "to us (%u): have it removed, or set SLUICE_DIR",
+                       path, (unsigned)status->st_uid, (unsigned)geteuid());
     if ((status->st_mode & 0777) != 0700)
-        return sl_fail(SLUICE_E_PERMISSION, "the folder of channels, %s, has mode %04o where 0700 "
+        return sl_fail(SLUICE_E_PERMISSION,
+                       "the folder of channels, %s, has mode %04o where 0700 "
                        "is needed: chmod 700 it, or set SLUICE_DIR to a folder for several users",
                        path, (unsigned)status->st_mode & 0777u);
     return 0;
@@ -136,8 +138,7 @@ static int check_standard(const char *path, const struct stat *status)
 static int check_given(const char *path, const struct stat *status, bool others)
 {
     if ((status->st_mode & S_IWOTH) && !(status->st_mode & S_ISVTX))
-        return refuse(path, "can be written by everybody, who could replace our files",
-                      "chmod o-w or chmod +t it");
+        return refuse(path, "can be written by everybody, who could replace our files", "chmod o-w or chmod +t it");
     if (others && !(status->st_mode & 0011))
         return refuse(path, "lets no other user in, whom this channel is also for", "chmod 711 it");
     return 0;
@@ -160,8 +161,7 @@ static int open_failed(const char *path, bool ours)
     if (error == ENOENT)
         return sl_fail(SLUICE_E_NOT_FOUND, "there is no folder of channels at %s", path);
     if (ours && (error == ELOOP || error == ENOTDIR) && lstat(path, &status) == 0)
-        return refuse(path, S_ISLNK(status.st_mode) ? "is a link" : "is not a folder",
-                      "remove it, or set SLUICE_DIR");
+        return refuse(path, S_ISLNK(status.st_mode) ? "is a link" : "is not a folder", "remove it, or set SLUICE_DIR");
     return sl_fail_errno(error, "the folder of channels, %s", path);
 }
 
@@ -224,9 +224,11 @@ int sl_os_lock(int dir, const char *name, int *fd, uint32_t *holder)
     int lock, result;
     SL_RETRY(lock, openat(dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
     if (lock < 0)
-        return errno == EACCES
-                   ? sl_fail(SLUICE_E_PERMISSION, "this user may not write the lock file %s: take another name, or a folder of one's own: SLUICE_DIR", name)
-                   : sl_fail_errno(errno, "the lock file %s", name);
+        return errno == EACCES ? sl_fail(SLUICE_E_PERMISSION,
+                                         "this user may not write the lock file %s: take another name, or a folder of "
+                                         "one's own: SLUICE_DIR",
+                                         name)
+                               : sl_fail_errno(errno, "the lock file %s", name);
     struct stat status;
     /* A file that is written to must be a plain one. */
     if (fstat(lock, &status) < 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1) {
@@ -283,15 +285,14 @@ static int new_socket(int *fd)
     return 0;
 }
 
-static int bind_and_listen(int fd, int dir, const struct sockaddr_un *address,
-                           const char *temporary, unsigned mode, int64_t group)
+static int bind_and_listen(int fd, int dir, const struct sockaddr_un *address, const char *temporary, unsigned mode,
+                           int64_t group)
 {
     unlinkat(dir, temporary, 0); /* left by a killed process; the lock is ours */
     if (bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
         return sl_fail_errno(errno, "making the socket %s", address->sun_path);
     if (group >= 0 && fchownat(dir, temporary, (uid_t)-1, (gid_t)group, AT_SYMLINK_NOFOLLOW) < 0)
-        return sl_fail_errno(errno, "giving the socket %s to group %lld", address->sun_path,
-                             (long long)group);
+        return sl_fail_errno(errno, "giving the socket %s to group %lld", address->sun_path, (long long)group);
     if (fchmodat(dir, temporary, (mode_t)mode, 0) < 0)
         return sl_fail_errno(errno, "giving the socket %s mode %04o", address->sun_path, mode);
     /* Readers send their pidfd only on kernels that cannot provide it, and those do not support
@@ -309,12 +310,14 @@ static int check_replaceable(int dir, const char *path, const char *name)
     struct stat status;
     if (fstatat(dir, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || S_ISSOCK(status.st_mode))
         return 0;
-    return sl_fail(SLUICE_E_EXISTS, "%s in %s is no socket, and in the way: remove it, or take another "
-                   "name", name, path);
+    return sl_fail(SLUICE_E_EXISTS,
+                   "%s in %s is no socket, and in the way: remove it, or take another "
+                   "name",
+                   name, path);
 }
 
-int sl_os_listen(int dir, const char *path, const char *name, const char *temporary, unsigned mode,
-                 int64_t group, int *fd)
+int sl_os_listen(int dir, const char *path, const char *name, const char *temporary, unsigned mode, int64_t group,
+                 int *fd)
 {
     struct sockaddr_un address;
     int made = -1;
@@ -343,20 +346,17 @@ int sl_os_listen(int dir, const char *path, const char *name, const char *tempor
 static int connect_failed(int error, const char *path, const char *name, bool *stale)
 {
     switch (error) {
-    case EAGAIN:
-        return SLUICE_AGAIN;
-    case ENOENT:
-        return sl_fail(SLUICE_E_NOT_FOUND, "there is no %s in %s", name, path);
-    case ECONNREFUSED:
-        *stale = true;
-        return sl_fail(SLUICE_E_NOT_FOUND, "no process listens at %s in %s", name, path);
+    case EAGAIN: return SLUICE_AGAIN;
+    case ENOENT: return sl_fail(SLUICE_E_NOT_FOUND, "there is no %s in %s", name, path);
+    case ECONNREFUSED: *stale = true; return sl_fail(SLUICE_E_NOT_FOUND, "no process listens at %s in %s", name, path);
     case EACCES:
-        return sl_fail(SLUICE_E_PERMISSION, "this user may not connect to %s in %s: its writer names others by its options 'uids' and 'gids', "
-                       "and the folder lets them pass with chmod 711", name, path);
-    case EPROTOTYPE:
-        return sl_fail(SLUICE_E_PROTOCOL, "%s in %s is a socket of some other program", name, path);
-    default:
-        return sl_fail_errno(error, "connecting to %s in %s", name, path);
+        return sl_fail(
+            SLUICE_E_PERMISSION,
+            "this user may not connect to %s in %s: its writer names others by its options 'uids' and 'gids', "
+            "and the folder lets them pass with chmod 711",
+            name, path);
+    case EPROTOTYPE: return sl_fail(SLUICE_E_PROTOCOL, "%s in %s is a socket of some other program", name, path);
+    default: return sl_fail_errno(error, "connecting to %s in %s", name, path);
     }
 }
 
@@ -387,8 +387,7 @@ void sl_os_remove(int dir, const char *name)
 
 /* ---- listing and watching ---- */
 
-static int list_entries(DIR *entries, int (*each)(void *context, const char *name, uint32_t uid),
-                        void *context)
+static int list_entries(DIR *entries, int (*each)(void *context, const char *name, uint32_t uid), void *context)
 {
     for (;;) {
         errno = 0;
@@ -398,8 +397,7 @@ static int list_entries(DIR *entries, int (*each)(void *context, const char *nam
         struct stat status;
         if (entry->d_type != DT_SOCK && entry->d_type != DT_UNKNOWN)
             continue;
-        if (fstatat(dirfd(entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
-            !S_ISSOCK(status.st_mode))
+        if (fstatat(dirfd(entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISSOCK(status.st_mode))
             continue; /* removed meanwhile, or no socket */
         int result = each(context, entry->d_name, status.st_uid);
         if (result)
@@ -412,7 +410,8 @@ int sl_os_list(int dir, int (*each)(void *context, const char *name, uint32_t ui
     int fd;
     SL_RETRY(fd, openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0 && errno == EACCES)
-        return sl_fail(SLUICE_E_PERMISSION, "this user may not list the folder of channels: its owner lets others by chmod 755");
+        return sl_fail(SLUICE_E_PERMISSION,
+                       "this user may not list the folder of channels: its owner lets others by chmod 755");
     if (fd < 0)
         return sl_fail_errno(errno, "listing the folder of channels");
     DIR *entries = fdopendir(fd);
@@ -430,16 +429,17 @@ int sl_os_watch_open(const char *path, int *fd)
 {
     int made = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (made < 0 && errno == EMFILE)
-        return sl_fail(SLUICE_E_NO_DESCRIPTORS, "watching %s: out of descriptors (RLIMIT_NOFILE) "
-                       "or of fs.inotify.max_user_instances", path);
+        return sl_fail(SLUICE_E_NO_DESCRIPTORS,
+                       "watching %s: out of descriptors (RLIMIT_NOFILE) "
+                       "or of fs.inotify.max_user_instances",
+                       path);
     if (made < 0)
         return sl_fail_errno(errno, "watching %s", path);
     uint32_t names = IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM;
     uint32_t folder = IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
     if (inotify_add_watch(made, path, names | folder) < 0) {
-        int result = errno == ENOENT
-                         ? sl_fail(SLUICE_E_NOT_FOUND, "there is no folder of channels at %s", path)
-                         : sl_fail_errno(errno, "watching %s", path);
+        int result = errno == ENOENT ? sl_fail(SLUICE_E_NOT_FOUND, "there is no folder of channels at %s", path)
+                                     : sl_fail_errno(errno, "watching %s", path);
         sl_os_close(made);
         return result;
     }

@@ -25,8 +25,7 @@ enum { MAX_RECEIVED_FDS = 253 };
 int sl_os_send(int fd, const void *message, size_t size, const int *fds, int fd_count)
 {
     if (!size || fd_count < 0 || fd_count > SL_OS_MAX_FDS)
-        return sl_fail(SLUICE_E_INVALID, "a message of %zu bytes with %d descriptors", size,
-                       fd_count);
+        return sl_fail(SLUICE_E_INVALID, "a message of %zu bytes with %d descriptors", size, fd_count);
     union {
         struct cmsghdr align;
         char space[CMSG_SPACE(SL_OS_MAX_FDS * sizeof(int))];
@@ -50,15 +49,12 @@ int sl_os_send(int fd, const void *message, size_t size, const int *fds, int fd_
     switch (errno) {
     case EAGAIN:
     case ENOBUFS:
-    case ETOOMANYREFS: /* too many of this user's descriptors are in flight */
-        return SLUICE_AGAIN;
+    case ETOOMANYREFS: /* too many of this user's descriptors are in flight */ return SLUICE_AGAIN;
     case EPIPE:
     case ECONNRESET:
     case ENOTCONN:
-    case ECONNREFUSED:
-        return SLUICE_CLOSED;
-    default:
-        return sl_fail_errno(errno, "sending %zu bytes with %d descriptors", size, fd_count);
+    case ECONNREFUSED: return SLUICE_CLOSED;
+    default: return sl_fail_errno(errno, "sending %zu bytes with %d descriptors", size, fd_count);
     }
 }
 
@@ -98,16 +94,17 @@ static int fail_truncated(void)
 {
     struct rlimit limit = { 0, 0 };
     getrlimit(RLIMIT_NOFILE, &limit);
-    return sl_fail(SLUICE_E_NO_DESCRIPTORS, "descriptors that the peer sent were cut off: "
+    return sl_fail(SLUICE_E_NO_DESCRIPTORS,
+                   "descriptors that the peer sent were cut off: "
                    "RLIMIT_NOFILE is %llu here (raise it: ulimit -n)",
                    (unsigned long long)limit.rlim_cur);
 }
 
 /* One received message with all its descriptors. */
 struct received {
-    ssize_t size; /* 0: the end, or an empty message; -1: see errno */
+    ssize_t size;   /* 0: the end, or an empty message; -1: see errno */
     bool certified; /* it came with its sender's credentials */
-    int flags;    /* those of recvmsg */
+    int flags;      /* those of recvmsg */
     int count;
     int fds[MAX_RECEIVED_FDS];
 };
@@ -125,8 +122,9 @@ static void receive(int fd, void *bytes, size_t capacity, struct received *recei
     ssize_t got;
     bool reset = false;
     for (;;) {
-        header = (struct msghdr){ .msg_iov = &part, .msg_iovlen = 1,
-                                  .msg_control = &control, .msg_controllen = sizeof(control) };
+        header = (struct msghdr){
+            .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+        };
         SL_RETRY(got, recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC));
         if (got >= 0 || errno != ECONNRESET || reset)
             break;
@@ -150,11 +148,9 @@ int sl_os_receive(int fd, void *message, size_t capacity, size_t *size, int *fds
     if (received.flags & MSG_CTRUNC)
         result = fail_truncated();
     else if (received.flags & MSG_TRUNC)
-        result = sl_fail(SLUICE_E_PROTOCOL, "the peer sent a message of more than %zu bytes",
-                         capacity);
+        result = sl_fail(SLUICE_E_PROTOCOL, "the peer sent a message of more than %zu bytes", capacity);
     else if (received.count > SL_OS_MAX_FDS)
-        result = sl_fail(SLUICE_E_PROTOCOL, "the peer sent %d descriptors in one message",
-                         received.count);
+        result = sl_fail(SLUICE_E_PROTOCOL, "the peer sent %d descriptors in one message", received.count);
     else if (!received.size)
         result = SLUICE_CLOSED; /* no correct peer sends an empty message */
     if (result) {

@@ -77,7 +77,7 @@ int sl_fork_install(void)
 {
     if (sl_os_forked())
         return sl_fail(SLUICE_E_FORKED, "this process was forked from one that uses Sluice; to use "
-                       "it here too, start the process by exec (in Python: the spawn method)");
+                                        "it here too, start the process by exec (in Python: the spawn method)");
     int error = 0;
     pthread_mutex_lock(&lock);
     if (!installed)

@@ -21,8 +21,7 @@ int sl_os_futex_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
         return SLUICE_TIMEOUT;
     /* SLUICE_FOREVER needs no special case: it is 292 years away. */
     struct timespec until = sl_timespec(deadline);
-    long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value, &until, NULL,
-                          FUTEX_BITSET_MATCH_ANY);
+    long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value, &until, NULL, FUTEX_BITSET_MATCH_ANY);
     /* EINTR and EAGAIN: the caller checks again */
     return result < 0 && errno == ETIMEDOUT ? SLUICE_TIMEOUT : 0;
 }

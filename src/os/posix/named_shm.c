@@ -18,7 +18,7 @@
 #include "util/result.h"
 
 #define FOLDER "/dev/shm"
-#define LEASE (100 * INT64_C(1000)) /* ns between attempts to open a file that another process has leased */
+#define LEASE  (100 * INT64_C(1000)) /* ns between attempts to open a file that another process has leased */
 #define LEASES 1000
 
 struct path {
@@ -28,8 +28,8 @@ struct path {
 static int path_of(const char *name, struct path *path)
 {
     if (!*name || strchr(name, '/') || strlen(name) > SL_OS_NAMED)
-        return sl_fail(SLUICE_E_NAME, "\"%.40s\" is not a name of shared memory: 1 to %d bytes without a slash",
-                       name, SL_OS_NAMED);
+        return sl_fail(SLUICE_E_NAME, "\"%.40s\" is not a name of shared memory: 1 to %d bytes without a slash", name,
+                       SL_OS_NAMED);
     snprintf(path->text, sizeof(path->text), FOLDER "/%s", name);
     return 0;
 }
@@ -37,8 +37,11 @@ static int path_of(const char *name, struct path *path)
 static void fill_in(const struct stat *status, struct sl_os_named *about)
 {
     *about = (struct sl_os_named){
-        .device = status->st_dev, .inode = status->st_ino, .size = (uint64_t)status->st_size,
-        .links = (uint32_t)status->st_nlink, .owner = status->st_uid,
+        .device = status->st_dev,
+        .inode = status->st_ino,
+        .size = (uint64_t)status->st_size,
+        .links = (uint32_t)status->st_nlink,
+        .owner = status->st_uid,
     };
 }
 
@@ -77,8 +80,8 @@ static int check_kind(const struct path *path, const struct stat *status)
     if (!S_ISREG(status->st_mode))
         return no_memory(path);
     if (user != 0 && status->st_uid != user && status->st_uid != 0)
-        return sl_fail(SLUICE_E_PERMISSION, "%s belongs to user %u: both sides must run as the same user",
-                       path->text, (unsigned)status->st_uid);
+        return sl_fail(SLUICE_E_PERMISSION, "%s belongs to user %u: both sides must run as the same user", path->text,
+                       (unsigned)status->st_uid);
     return 0;
 }
 
@@ -217,7 +220,8 @@ int sl_os_named_reopen(int fd, int *again)
     int opened;
     SL_RETRY(opened, open(own_path_of(fd).text, O_RDWR | O_CLOEXEC));
     if (opened < 0)
-        return errno == ENOENT ? SLUICE_E_UNSUPPORTED : sl_fail_errno(errno, "opening shared memory (descriptor %d) again", fd);
+        return errno == ENOENT ? SLUICE_E_UNSUPPORTED
+                               : sl_fail_errno(errno, "opening shared memory (descriptor %d) again", fd);
     *again = opened;
     return 0;
 }
@@ -276,7 +280,10 @@ int sl_os_named_list(const char *prefix, int (*each)(void *context, const char *
     return result;
 }
 
-int sl_os_named_watch(int *fd) { return sl_os_watch_open(FOLDER, fd); }
+int sl_os_named_watch(int *fd)
+{
+    return sl_os_watch_open(FOLDER, fd);
+}
 
 int sl_os_named_lock(int fd, bool shared)
 {

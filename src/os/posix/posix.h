@@ -25,8 +25,8 @@ struct timespec sl_timespec(int64_t ns);
 /* A forked child closes this descriptor. SLUICE_E_LIMIT, SLUICE_E_INVALID. */
 int sl_descriptors_add(int fd);
 
-/* Around a fork. The child closes the descriptors that were added, and calls nothing but close(): it has no other threads, and
- * locks that they held stay locked for ever. */
+/* Around a fork. The child closes the descriptors that were added, and calls nothing but close(): it has no other
+ * threads, and locks that they held stay locked for ever. */
 void sl_descriptors_before_fork(void);
 void sl_descriptors_after_fork(bool child);
 

@@ -40,9 +40,7 @@ int sl_os_peer(int fd, struct sl_peer_identity *peer)
             return sl_fail_errno(errno, "getting a descriptor of the peer's process");
         pidfd = -1; /* an older kernel, or it is dead already */
     }
-    *peer = (struct sl_peer_identity){
-        .pid = (uint32_t)who.pid, .uid = who.uid, .gid = who.gid, .pidfd = pidfd
-    };
+    *peer = (struct sl_peer_identity){ .pid = (uint32_t)who.pid, .uid = who.uid, .gid = who.gid, .pidfd = pidfd };
     return 0;
 }
 
@@ -88,8 +86,8 @@ static bool in_other_groups(int fd, const uint32_t *gids, uint32_t gid_count)
     return found;
 }
 
-bool sl_os_peer_allowed(int fd, const struct sl_peer_identity *peer, const uint32_t *uids,
-                        uint32_t uid_count, const uint32_t *gids, uint32_t gid_count)
+bool sl_os_peer_allowed(int fd, const struct sl_peer_identity *peer, const uint32_t *uids, uint32_t uid_count,
+                        const uint32_t *gids, uint32_t gid_count)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, read_overflow_uid);
@@ -144,11 +142,12 @@ void sl_os_program(char *name, size_t size)
     snprintf(name, size, "%s", program && *program ? program : "?");
 }
 
-/* The kernel reads a signal mask there before it looks at what to do with it, which is nothing that exists. Containers forbid
- * process_vm_readv. */
+/* The kernel reads a signal mask there before it looks at what to do with it, which is nothing that exists. Containers
+ * forbid process_vm_readv. */
 bool sl_os_readable(const void *address)
 {
     uintptr_t mask = (uintptr_t)address & ~(uintptr_t)7;
 
-    return mask && syscall(SYS_rt_sigprocmask, -1, mask, NULL, 8) != 0 && errno != EFAULT; /* no mask would be no error */
+    return mask && syscall(SYS_rt_sigprocmask, -1, mask, NULL, 8) != 0 &&
+           errno != EFAULT; /* no mask would be no error */
 }

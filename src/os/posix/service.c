@@ -6,6 +6,7 @@
  * tells it to stop, and joins it after unlocking, so that nothing of it is left when that call
  * returns.
  */
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,7 +15,6 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <poll.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ enum { STACK = 256 * 1024 };
 
 /* For how long, and how often at most, the thread lets others take the lock. */
 #define YIELD_INTERVAL (50 * INT64_C(1000))
-#define MAX_YIELDS 400
+#define MAX_YIELDS     400
 
 static _Thread_local struct sl_worker *self;
 
@@ -234,10 +234,11 @@ static int watch_descriptor(struct sl_watch *watch)
         return sl_fail(SLUICE_E_INVALID, "descriptor %d cannot be watched: %s", watch->fd,
                        errno == EEXIST ? "it is already" : strerror(errno));
     case ENOSPC:
-        return sl_fail(SLUICE_E_NO_MEMORY, "watching descriptor %d: this user watches too many "
-                       "(raise fs.epoll.max_user_watches)", watch->fd);
-    default:
-        return sl_fail_errno(errno, "watching descriptor %d", watch->fd);
+        return sl_fail(SLUICE_E_NO_MEMORY,
+                       "watching descriptor %d: this user watches too many "
+                       "(raise fs.epoll.max_user_watches)",
+                       watch->fd);
+    default: return sl_fail_errno(errno, "watching descriptor %d", watch->fd);
     }
 }
 

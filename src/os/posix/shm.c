@@ -33,20 +33,20 @@
 static int check_size(const char *name, uint64_t size)
 {
     if (!size || size % sl_os_page_size())
-        return sl_fail(SLUICE_E_INVALID,
-                       "memory for %s: %" PRIu64 " bytes are not whole pages of %zu", name, size,
+        return sl_fail(SLUICE_E_INVALID, "memory for %s: %" PRIu64 " bytes are not whole pages of %zu", name, size,
                        sl_os_page_size());
     struct rlimit limit; /* exceeding it raises a signal that kills by default */
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-        size > limit.rlim_cur)
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur)
         return sl_fail(SLUICE_E_NO_MEMORY,
-                       "memory for %s: %" PRIu64 " bytes were asked for, RLIMIT_FSIZE allows %"
-                       PRIu64 " (raise it: ulimit -f)", name, size, (uint64_t)limit.rlim_cur);
+                       "memory for %s: %" PRIu64 " bytes were asked for, RLIMIT_FSIZE allows %" PRIu64
+                       " (raise it: ulimit -f)",
+                       name, size, (uint64_t)limit.rlim_cur);
     uint64_t there = sl_memory_available();
     if (size > there)
         return sl_fail(SLUICE_E_NO_MEMORY,
                        "memory for %s: %" PRIu64 " bytes were asked for, there are %" PRIu64
-                       " left here (use fewer or smaller slots)", name, size, there);
+                       " left here (use fewer or smaller slots)",
+                       name, size, there);
     return 0;
 }
 
@@ -79,8 +79,7 @@ int sl_os_memory_create(const char *name, uint64_t size, int *fd)
     if (made < 0)
         return sl_fail_errno(errno, "memory for %s: %" PRIu64 " bytes were asked for", name, size);
     if (fill(made, size) < 0 || fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0) {
-        result =
-            sl_fail_errno(errno, "memory for %s: %" PRIu64 " bytes were asked for", name, size);
+        result = sl_fail_errno(errno, "memory for %s: %" PRIu64 " bytes were asked for", name, size);
         sl_os_close(made);
         return result;
     }
@@ -94,8 +93,7 @@ int sl_os_memory_seal(int fd, bool read_only)
     if (fcntl(fd, F_ADD_SEALS, seals) == 0)
         return 0;
     if (errno == EINVAL && read_only && fcntl(fd, F_GET_SEALS) >= 0)
-        return sl_fail(SLUICE_E_UNSUPPORTED,
-                       "this kernel cannot make memory read-only for others (Linux 5.1 can)");
+        return sl_fail(SLUICE_E_UNSUPPORTED, "this kernel cannot make memory read-only for others (Linux 5.1 can)");
     return sl_fail_errno(errno, "sealing memory (descriptor %d)", fd);
 }
 
@@ -125,10 +123,10 @@ static int check_pages(int fd, const struct stat *status)
         return sl_fail_errno(errno, "a received descriptor (%d)", fd);
     if (system.f_type == HUGETLBFS_MAGIC)
         return sl_fail(SLUICE_E_PROTOCOL, "the peer sent memory in huge pages, which could be taken "
-                       "away");
+                                          "away");
     if ((uint64_t)status->st_blocks < (uint64_t)status->st_size / 512)
-        return sl_fail(SLUICE_E_PROTOCOL, "the peer sent %" PRIu64 " bytes of memory that has %"
-                       PRIu64 " only", (uint64_t)status->st_size, (uint64_t)status->st_blocks * 512);
+        return sl_fail(SLUICE_E_PROTOCOL, "the peer sent %" PRIu64 " bytes of memory that has %" PRIu64 " only",
+                       (uint64_t)status->st_size, (uint64_t)status->st_blocks * 512);
     return 0;
 }
 
@@ -140,8 +138,7 @@ int sl_os_memory_check(int fd, uint64_t size, bool read_only)
     if (seals < 0 && errno == EBADF)
         return sl_fail_errno(errno, "a received descriptor (%d)", fd);
     if (seals < 0)
-        return sl_fail(SLUICE_E_PROTOCOL, "the peer sent %s where memory was announced",
-                       kind_of(fd));
+        return sl_fail(SLUICE_E_PROTOCOL, "the peer sent %s where memory was announced", kind_of(fd));
     if (fstat(fd, &status) < 0)
         return sl_fail_errno(errno, "a received descriptor (%d)", fd);
     if (!(seals & F_SEAL_SHRINK) || !(seals & F_SEAL_GROW))
@@ -149,8 +146,7 @@ int sl_os_memory_check(int fd, uint64_t size, bool read_only)
     if (read_only && !(seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE)))
         return sl_fail(SLUICE_E_PROTOCOL, "the peer sent memory that others may write");
     if ((uint64_t)status.st_size != size)
-        return sl_fail(SLUICE_E_PROTOCOL,
-                       "the peer sent %" PRIu64 " bytes of memory where %" PRIu64 " were announced",
+        return sl_fail(SLUICE_E_PROTOCOL, "the peer sent %" PRIu64 " bytes of memory where %" PRIu64 " were announced",
                        (uint64_t)status.st_size, size);
     return check_pages(fd, &status);
 }
@@ -163,8 +159,7 @@ int sl_os_map(int fd, uint64_t size, bool writable, void **address)
     if (size <= SIZE_MAX)
         mapped = mmap(NULL, (size_t)size, access, MAP_SHARED, fd, 0);
     if (mapped == MAP_FAILED)
-        return sl_fail_errno(errno, "mapping %" PRIu64 " bytes %s", size,
-                             writable ? "to write" : "to read");
+        return sl_fail_errno(errno, "mapping %" PRIu64 " bytes %s", size, writable ? "to write" : "to read");
     *address = mapped;
     return 0;
 }

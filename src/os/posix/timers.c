@@ -50,8 +50,7 @@ static void sink(struct sl_timers *timers, size_t at, struct sl_watch *watch)
 {
     for (;;) {
         size_t child = 2 * at + 1;
-        if (child + 1 < timers->count &&
-            timers->heap[child + 1]->deadline < timers->heap[child]->deadline)
+        if (child + 1 < timers->count && timers->heap[child + 1]->deadline < timers->heap[child]->deadline)
             child++;
         if (child >= timers->count || timers->heap[child]->deadline >= watch->deadline)
             break;
