@@ -38,8 +38,18 @@ struct known_type {
 #define STATE_TYPES(X) \
     X(array) \
     X(frame) \
-    X(writer_frame) X(reader) X(writer) X(fetch) X(pinned) X(capsule_holder) X(stream_base) X(link_reader) \
-        X(link_writer) X(link_frame) X(link_exporter) X(link_importer)
+    X(writer_frame) \
+    X(reader) \
+    X(writer) \
+    X(fetch) \
+    X(pinned) \
+    X(capsule_holder) \
+    X(stream_base) \
+    X(link_reader) \
+    X(link_writer) \
+    X(link_frame) \
+    X(link_exporter) \
+    X(link_importer)
 
 /* Objects that are made or found once. Of the package: exceptions, the BufferError's text, modules that are imported
  * when needed. Of frameworks, as far as they were found (framework.c): classes, functions, and names that are asked for
@@ -47,8 +57,20 @@ struct known_type {
 #define STATE_OBJECTS(X) \
     X(error) \
     X(stream_closed) \
-    X(event_closed) X(stale_handle) X(read_only) X(coroutines) X(interop) X(copies) X(ndarray) X(torch_tensor) \
-        X(torch_raw) X(torch_current) X(cupy_current) X(cuda_stream) X(device_index) X(ptr)
+    X(event_closed) \
+    X(stale_handle) \
+    X(read_only) \
+    X(coroutines) \
+    X(interop) \
+    X(copies) \
+    X(ndarray) \
+    X(torch_tensor) \
+    X(torch_raw) \
+    X(torch_current) \
+    X(cupy_current) \
+    X(cuda_stream) \
+    X(device_index) \
+    X(ptr)
 
 struct state {
 #define STATE_TYPE(name)   PyTypeObject *name;
