@@ -144,7 +144,10 @@ static int handle_welcome(struct sl_native_join *join, const struct sl_msg_welco
     if (join->process.fd >= 0)
         (void)sl_service_add(&join->process);
     sl_service_set_deadline(&join->socket, 0);
-    join->base.answer_by -= MAX_THREAD_DELAY; /* no timer from here on; usually its first memory has arrived, too */
+    /* No timer from here on. Usually its first memory has arrived, too; if this thread is late, it may be a moment
+     * later. */
+    int64_t now = sl_os_now();
+    join->base.answer_by = now < join->answer_due ? join->answer_due : now + WELCOME_TIMEOUT;
     join->base.result = 0;
     join->retry = MIN_RETRY_DELAY;
     if (join->link->base.clock_offset_ns)
