@@ -17,7 +17,8 @@ html_title = f"Sluice {release}"
 
 root_doc = "docs/site/index"
 include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/*.md", "docs/site/*.md",
-                    "bench/README.md", "examples/README.md", "models/README.md"]
+                    "bench/README.md", "examples/README.md", "models/README.md",
+                    "tests/README.md"]
 exclude_patterns = ["build*"]
 
 extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc"]
