@@ -27,7 +27,7 @@ def navigation(root):
 
 def pages(root):
     found = [*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("docs/site/*.md"), *root.glob("bench/*.md"),
-             *root.glob("models/*.md"), *root.glob("examples/*.md")]
+             *root.glob("models/*.md"), *root.glob("examples/*.md"), *root.glob("tests/*.md")]
     return {str(page.relative_to(root).with_suffix("")) for page in found} - {"docs/site/index"}
 
 
