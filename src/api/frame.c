@@ -46,14 +46,7 @@ int sluice_frame_device(const struct sluice_frame *frame, char *name, size_t siz
 
     if (r != 0)
         return r;
-    size_t length = strlen(view.device) + 1;
-    if (!name)
-        r = sl_fail(SLUICE_E_INVALID, "name is NULL");
-    else if (size < length)
-        r = sl_fail(SLUICE_E_LIMIT, "the device's name needs %zu bytes, there is room for %zu; %d are always enough",
-                    length, size, SL_DEVICE_NAME);
-    else
-        memcpy(name, view.device, length);
+    r = name ? sl_device_copy_name(view.device, name, size) : sl_fail(SLUICE_E_INVALID, "name is NULL");
     sl_view_end(&view);
     return r;
 }

@@ -5,7 +5,6 @@
 #include <sluice/reader.h>
 
 #include <stdio.h>
-#include <string.h>
 
 #include "channel/channel.h"
 #include "channel/fetch.h"
@@ -200,18 +199,12 @@ int sluice_reader_format(sluice_reader *handle, struct sluice_format *format)
 
 static int give_device(const struct sluice_reader *reader, const char *device, char *name, size_t size)
 {
-    size_t length = strlen(device) + 1;
-
     if (!name)
         return sl_fail(SLUICE_E_INVALID, "channel '%s': name is NULL", reader->name);
     if (!device[0])
         return sl_fail(SLUICE_NO_WRITER, "channel '%s': its device is not known before a writer has connected",
                        reader->name);
-    if (size < length)
-        return sl_fail(SLUICE_E_LIMIT, "the device's name needs %zu bytes, there is room for %zu; %d are always enough",
-                       length, size, SL_DEVICE_NAME);
-    memcpy(name, device, length);
-    return 0;
+    return sl_device_copy_name(device, name, size);
 }
 
 int sluice_reader_device(sluice_reader *handle, char *name, size_t size)

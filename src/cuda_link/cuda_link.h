@@ -402,7 +402,6 @@ static inline struct sl_cipd_reader *sl_cipd_reader_of(struct sluice_reader *bas
 
 int sl_cipd_reader_open(struct sluice_reader *base, const struct sluice_reader_params *params);
 void sl_cipd_reader_retry(struct sl_cipd_reader *reader); /* looks for a session at once */
-void sl_cipd_reader_end(struct sl_cipd_reader *reader);   /* the last step of close */
 void sl_cipd_reader_stop(struct sluice_reader *base);
 void sl_cipd_reader_stopped(struct sluice_reader *base);
 int sl_cipd_reader_format(struct sluice_reader *base, struct sluice_format *format);
@@ -490,9 +489,6 @@ int sl_cipd_acquire(struct sluice_reader *base, struct sluice_stream stream, int
 
 /* Is it SLUICE_ON_CPU, or a stream of the reader's device? */
 int sl_cipd_reader_stream(struct sl_cipd_reader *reader, struct sluice_stream stream);
-
-/* The entry of a frame that is held; NULL with a message. */
-struct sl_cipd_held *sl_cipd_find_held(struct sl_cipd_reader *reader, const struct sluice_frame *frame);
 
 /* Has the writer, which had not shut at `polled_ns`, had no reason so far to overwrite this frame or free its memory?
  * With the reader's lock, or on the acquiring thread. */

@@ -80,7 +80,7 @@ static int check_device(const char *name, const char *device)
 
 /* ---- the end ---- */
 
-void sl_cipd_reader_end(struct sl_cipd_reader *reader)
+static void end_reader(struct sl_cipd_reader *reader)
 {
     sl_cipd_ahead_end(reader);
     if (reader->free_queue) {
@@ -132,9 +132,9 @@ static void finish(struct sl_object *object)
     }
     sl_mutex_unlock(&reader->lock);
     sl_cipd_reader_drop(reader, SL_CIPD_REASON_NOT_TRIED, false);
-    sl_object_defer_finish(object); /* until sl_cipd_reader_end */
+    sl_object_defer_finish(object); /* until end_reader */
     if (sl_cipd_ahead_leave(reader))
-        sl_cipd_reader_end(reader);
+        end_reader(reader);
     else
         sl_log(
             SLUICE_LOG_WARN,
@@ -177,7 +177,7 @@ int sl_cipd_reader_open(struct sluice_reader *base, const struct sluice_reader_p
         (r = sl_cipd_free_queue_create(base->name, &reader->free_queue)) != 0)
         return r;
     if (reader->cipd.ahead == SLUICE_CIPD_ON && !reader->cipd.copy &&
-        (r = sl_cipd_ahead_begin(reader, sl_cipd_reader_end)) != 0)
+        (r = sl_cipd_ahead_begin(reader, end_reader)) != 0)
         return r;
     return wait_for_writer(reader, began, sl_cipd_reader_connect);
 }

@@ -7,7 +7,8 @@
 #include "cuda_link/cuda_link.h"
 #include "util/result.h"
 
-struct sl_cipd_held *sl_cipd_find_held(struct sl_cipd_reader *reader, const struct sluice_frame *frame)
+/* The entry of a frame that is held; NULL with a message. */
+static struct sl_cipd_held *find_held(struct sl_cipd_reader *reader, const struct sluice_frame *frame)
 {
     uint64_t index = frame->opaque[SL_FRAME_ENTRY], token = frame->opaque[SL_FRAME_TOKEN];
 
@@ -47,7 +48,7 @@ static int say_lost(const struct sl_cipd_reader *reader)
 int sl_cipd_check(struct sluice_reader *base, const struct sluice_frame *frame)
 {
     struct sl_cipd_reader *reader = sl_cipd_reader_of(base);
-    const struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
+    const struct sl_cipd_held *held = find_held(reader, frame);
 
     if (!held)
         return SLUICE_E_STALE;
@@ -59,7 +60,7 @@ int sl_cipd_check(struct sluice_reader *base, const struct sluice_frame *frame)
 
 int sl_cipd_check_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame)
 {
-    struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
+    struct sl_cipd_held *held = find_held(reader, frame);
 
     if (!held)
         return SLUICE_E_STALE;
@@ -96,7 +97,7 @@ int sl_cipd_reader_stream(struct sl_cipd_reader *reader, struct sluice_stream ha
 
 int sl_cipd_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame, struct sluice_stream handle)
 {
-    struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
+    struct sl_cipd_held *held = find_held(reader, frame);
     struct sl_stream *stream;
     int r;
 
@@ -122,7 +123,7 @@ int sl_cipd_mark(struct sl_cipd_reader *reader, const struct sluice_frame *frame
 int sl_cipd_release(struct sluice_reader *base, struct sluice_frame *frame, struct sluice_stream stream)
 {
     struct sl_cipd_reader *reader = sl_cipd_reader_of(base);
-    struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
+    struct sl_cipd_held *held = find_held(reader, frame);
     uint64_t token = frame->opaque[SL_FRAME_TOKEN];
     int r;
 
@@ -158,7 +159,7 @@ int sl_cipd_release(struct sluice_reader *base, struct sluice_frame *frame, stru
 int sl_cipd_reader_pin(struct sluice_reader *base, const struct sluice_frame *frame, sluice_pin **pin)
 {
     struct sl_cipd_reader *reader = sl_cipd_reader_of(base);
-    struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
+    struct sl_cipd_held *held = find_held(reader, frame);
 
     if (!held)
         return SLUICE_E_STALE;
@@ -172,7 +173,7 @@ int sl_cipd_reader_pin(struct sluice_reader *base, const struct sluice_frame *fr
 int sl_cipd_reader_view(struct sluice_reader *base, const struct sluice_frame *frame, struct sl_view *view)
 {
     struct sl_cipd_reader *reader = sl_cipd_reader_of(base);
-    const struct sl_cipd_held *held = sl_cipd_find_held(reader, frame);
+    const struct sl_cipd_held *held = find_held(reader, frame);
 
     if (!held)
         return SLUICE_E_STALE;

@@ -128,18 +128,24 @@ int sl_device_open_as(const struct sl_device_ops *ops, const char *name, struct 
     return r;
 }
 
+int sl_device_copy_name(const char *device, char *name, size_t size)
+{
+    size_t length = strlen(device) + 1;
+
+    if (size < length)
+        return sl_fail(SLUICE_E_LIMIT, "the device's name needs %zu bytes, there is room for %zu; %d are always enough",
+                       length, size, SL_DEVICE_NAME);
+    memcpy(name, device, length);
+    return 0;
+}
+
 int sl_device_name(struct sluice_device handle, char *name, size_t size)
 {
     struct sl_device *device;
     int r = sl_device_hold(handle, &device);
     if (r != 0)
         return r;
-    size_t length = strlen(device->name) + 1;
-    if (size < length)
-        r = sl_fail(SLUICE_E_LIMIT, "the name needs %zu bytes, there is room for %zu; %d are always enough", length,
-                    size, SL_DEVICE_NAME);
-    else
-        memcpy(name, device->name, length);
+    r = sl_device_copy_name(device->name, name, size);
     sl_object_drop(&device->object);
     return r;
 }

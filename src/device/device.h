@@ -125,6 +125,9 @@ extern const struct sl_device_ops sl_device_cuda;
 /* The kind of the device called `name`, e.g. "host" or "cuda:0"; NULL if that is no device name. */
 const struct sl_device_ops *sl_device_kind(const char *name);
 
+/* Copies a device's name, with its end, to a program's `name`, which is not NULL. SLUICE_E_LIMIT if it does not fit. */
+int sl_device_copy_name(const char *device, char *name, size_t size);
+
 /* The kind by its own name, e.g. "cuda". */
 const struct sl_device_ops *sl_device_of_kind(const char *kind);
 

@@ -10,7 +10,7 @@ void sl_reader_disconnect(struct sl_reader *reader)
     if (reader->join)
         sl_join_close(reader->join, true);
     reader->join = NULL;
-    sl_wake_with_news(
-        reader); /* acquire reports the loss, which a release may have noticed; its descriptor stays readable */
+    /* Acquire reports the loss, which a release may have noticed. The descriptor stays readable. */
+    sl_wake_with_news(reader);
     sl_service_unlock();
 }
