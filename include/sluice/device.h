@@ -96,13 +96,18 @@ struct sluice_stream_params {
 SLUICE_API int sluice_stream_create(struct sluice_device device, const struct sluice_stream_params *params,
                                     struct sluice_stream *stream);
 
-/* Makes a handle for a stream that somebody else owns (a CUstream; on `host` any value).
- * `release(user)` is called once, when the handle has ended, no thread is in a call with it and
- * no reader's release waits for the end of a capture on it; until then its owner must be kept alive. It
- * may be NULL, and may call Sluice. It is not called if wrapping fails. Wrapping one native stream twice gives two
- * handles. A handle of CU_STREAM_PER_THREAD (2) is, in each call, the default stream of the calling thread. Owns: the
- * handle is the caller's, the native stream stays its owner's. Thread: any. Returns: 0; SLUICE_E_WRONG_DEVICE if the
- * stream is another device's; SLUICE_E_INVALID where no stream can be. */
+/* Gives a handle for a stream that somebody else owns (a CUstream; on `host` any value). Each native stream has one
+ * handle on a device, which counts its wraps: the second wrap gives the same handle and calls no driver, and the handle
+ * ends with as many calls of sluice_stream_destroy. A stream of sluice_stream_create, wrapped by its native value, is
+ * counted the same way.
+ * `release(user)` is called once for each wrap, when the handle has ended, no thread is in a call with it, and no frame
+ * is still to end behind the stream; until then the stream's owner must be kept alive. It may be NULL, and may call
+ * Sluice. It is not called if wrapping fails.
+ * A handle of CU_STREAM_PER_THREAD (2) is, in each call, the default stream of the calling thread.
+ * Owns: the handle is the caller's, the native stream stays its owner's.
+ * Thread: any.
+ * Returns: 0; SLUICE_E_WRONG_DEVICE if the stream is another device's; SLUICE_E_INVALID where no stream can be;
+ * SLUICE_E_NO_MEMORY. */
 SLUICE_API int sluice_stream_wrap(struct sluice_device device, uintptr_t native, void (*release)(void *user),
                                   void *user, struct sluice_stream *stream);
 
@@ -135,7 +140,8 @@ SLUICE_API int sluice_stream_query(struct sluice_stream stream);
  * Returns: 0; SLUICE_E_CAPTURING. */
 SLUICE_API int sluice_stream_synchronize(struct sluice_stream stream);
 
-/* Ends the handle at once; queued work still runs. Clears the handle.
+/* Takes one from the handle's count (see sluice_stream_wrap), and ends the handle with the last; queued work still
+ * runs. Clears the caller's copy.
  * If a reader's release was deferred because a borrowed stream captures, the native stream must
  * live until the capture has ended and the reader was called once more; `release` is called then.
  * Thread: any.

@@ -20,8 +20,9 @@
 #include "device/object.h"
 #include "os/os.h"
 
-#define SL_DEVICE_NAME 64
-#define SL_DEVICE_UUID 16
+#define SL_DEVICE_NAME        64
+#define SL_DEVICE_UUID        16
+#define SL_DEVICE_NATIVE_BITS 6 /* of a hash of native streams */
 
 struct sl_device {
     struct sl_object object;
@@ -33,7 +34,15 @@ struct sl_device {
     bool open;
     struct sl_object *objects; /* its streams and events: a handle ends exactly when its object leaves the list */
     uint64_t default_stream;   /* its handle; 0 until first requested */
+    struct sl_stream *by_native[1 << SL_DEVICE_NATIVE_BITS];
     struct sl_retired_stream *retired; /* the kind's: streams whose handles have ended, and whose work has not */
+};
+
+/* What to call when a wrapped stream's handle has ended and nothing uses it any more. */
+struct sl_stream_release {
+    struct sl_stream_release *next;
+    void (*release)(void *user);
+    void *user;
 };
 
 struct sl_stream {
@@ -42,8 +51,11 @@ struct sl_stream {
     enum sluice_stream_kind kind;
     int32_t priority;
     bool blocking;
-    void (*release)(void *user); /* of a borrowed stream */
-    void *user;
+    /* under the device's lock */
+    uintptr_t wrapped;             /* the native stream by which a wrap finds it */
+    struct sl_stream *next_native; /* in by_native */
+    uint32_t more_wraps;           /* counts of its handle, besides the first */
+    struct sl_stream_release *releases;
     unsigned current;    /* number of entries on all threads' stacks of current streams; the device's lock */
     sl_word spare_event; /* the kind's: an event that no call uses now, for streams that wait for this one; 0: none */
 };
@@ -216,10 +228,10 @@ void sl_device_drop(struct sluice_device device);
 /* A new object of a device, without a handle yet. Keeps the device alive. */
 int sl_device_object(struct sluice_device handle, enum sl_handle_kind kind, size_t size, void **object);
 
-/* Gives the object a handle and lists it; on failure the object is dropped. `only` is a member of the
- * device, for an object of which it has one: if it already has the handle of another one, *id is that handle
- * and this object is dropped. */
-int sl_device_adopt(struct sl_object *object, uint64_t *only, uint64_t *id);
+/* Gives the object a handle and lists it; on failure the object is dropped. `known` (or NULL) is called under the
+ * device's lock: if it gives the handle of another object that already stands for the same native one, *id is that
+ * handle and this object is dropped. */
+int sl_device_adopt(struct sl_object *object, uint64_t (*known)(struct sl_object *object), uint64_t *id);
 
 /* Ends the handle of a listed object, under the device's lock; the list's reference becomes the caller's.
  * False if the handle ended before. */
@@ -227,6 +239,17 @@ bool sl_device_disown(struct sl_object *object, enum sl_end how);
 
 /* 0, or SLUICE_E_CAPTURING, saying that `what` cannot be done: the stream is capturing, or shut. */
 int sl_stream_not_capturing(struct sl_stream *stream, const char *what);
+
+/* A new stream without a handle yet, and the handle of one that its kind has created, as sl_device_adopt. */
+int sl_stream_new(struct sluice_device device, enum sluice_stream_kind kind, struct sl_stream **stream);
+int sl_stream_adopt(struct sl_stream *stream, uint64_t (*known)(struct sl_object *object),
+                    struct sluice_stream *handle);
+
+/* The stream has joined or left the device's list (native_streams.c). Under the device's lock, as is the look-up: NULL
+ * if the native stream has no handle. */
+void sl_stream_listed(struct sl_stream *stream);
+void sl_stream_unlisted(struct sl_stream *stream);
+struct sl_stream *sl_stream_by_native(struct sl_device *device, uintptr_t native);
 
 /* How many native devices, streams and events exist now. Borrowed and default streams count. */
 struct sl_device_counts {

@@ -55,6 +55,8 @@ static void list(struct sl_device *device, struct sl_object *object)
         device->objects->previous = object;
     device->objects = object;
     object->listed = true;
+    if (object->kind == SL_HANDLE_STREAM)
+        sl_stream_listed((struct sl_stream *)object);
 }
 
 static void unlist(struct sl_device *device, struct sl_object *object)
@@ -67,9 +69,11 @@ static void unlist(struct sl_device *device, struct sl_object *object)
         object->next->previous = object->previous;
     object->next = object->previous = NULL;
     object->listed = false;
+    if (object->kind == SL_HANDLE_STREAM)
+        sl_stream_unlisted((struct sl_stream *)object);
 }
 
-int sl_device_adopt(struct sl_object *object, uint64_t *only, uint64_t *id)
+int sl_device_adopt(struct sl_object *object, uint64_t (*known)(struct sl_object *object), uint64_t *id)
 {
     struct sl_device *device = object->device;
     int r = 0;
@@ -79,17 +83,12 @@ int sl_device_adopt(struct sl_object *object, uint64_t *only, uint64_t *id)
     if (!device->open) {
         uint64_t ended = atomic_load_explicit(&device->object.id, memory_order_relaxed);
         r = sl_object_ended(ended, SL_HANDLE_DEVICE);
-    } else if (only && *only) {
-        *id = *only;
-    } else {
+    } else if (!known || (*id = known(object)) == 0) {
         r = sl_object_name(object, id);
         listed = r == 0;
     }
-    if (listed) {
+    if (listed)
         list(device, object);
-        if (only)
-            *only = *id;
-    }
     sl_mutex_unlock(&device->lock);
 
     if (!listed)

@@ -183,6 +183,11 @@ void sl_object_defer_finish(struct sl_object *object)
     atomic_store_explicit(&object->uses, 2, memory_order_release);
 }
 
+void sl_object_keep(struct sl_object *object)
+{
+    (void)atomic_fetch_add_explicit(&object->uses, 1, memory_order_relaxed);
+}
+
 void sl_object_drop(struct sl_object *object)
 {
     if (atomic_fetch_sub_explicit(&object->uses, 1, memory_order_acq_rel) != 1)

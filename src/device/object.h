@@ -51,6 +51,9 @@ int sl_object_hold(uint64_t id, enum sl_handle_kind kind, struct sl_object **obj
 /* The same without an error message: NULL if there is no such object. */
 struct sl_object *sl_object_find(uint64_t id, enum sl_handle_kind kind);
 
+/* One more reference, for a caller that has one. */
+void sl_object_keep(struct sl_object *object);
+
 /* The last drop destroys the native object, with no lock held. */
 void sl_object_drop(struct sl_object *object);
 

@@ -3,6 +3,7 @@
  * Streams: created, wrapped, or the device's default; queried, synchronized, destroyed.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "device/device.h"
@@ -121,17 +122,30 @@ int sl_stream_not_capturing(struct sl_stream *stream, const char *what)
 
 /* ---- making ---- */
 
+static void call_releases(struct sl_stream *stream)
+{
+    struct sl_stream_release *release = stream->releases;
+
+    stream->releases = NULL;
+    while (release) {
+        struct sl_stream_release *next = release->next;
+        release->release(release->user);
+        free(release);
+        release = next;
+    }
+}
+
 static void finish_stream(struct sl_object *object)
 {
     struct sl_stream *stream = (struct sl_stream *)object;
 
     ops_of(stream)->stream_destroy(stream);
     sl_device_count(SL_HANDLE_STREAM, -1);
-    if (stream->release && name_of(stream) != 0) /* without a handle, wrapping has failed */
-        stream->release(stream->user);
+    if (name_of(stream) != 0) /* without a handle, wrapping has failed */
+        call_releases(stream);
 }
 
-static int new_stream(struct sluice_device device, enum sluice_stream_kind kind, struct sl_stream **stream)
+int sl_stream_new(struct sluice_device device, enum sluice_stream_kind kind, struct sl_stream **stream)
 {
     void *object;
     int r = sl_device_object(device, SL_HANDLE_STREAM, sizeof **stream, &object);
@@ -143,19 +157,11 @@ static int new_stream(struct sluice_device device, enum sluice_stream_kind kind,
     return r;
 }
 
-/* Gives a handle to a stream that its kind has created; `made` is the kind's result. */
-static int adopt(struct sl_stream *stream, int made, struct sluice_stream *handle)
+int sl_stream_adopt(struct sl_stream *stream, uint64_t (*known)(struct sl_object *object), struct sluice_stream *handle)
 {
-    struct sl_device *device = stream->object.device;
-
-    if (made != 0) {
-        sl_object_drop(&stream->object);
-        return made;
-    }
     stream->object.finish = finish_stream;
     sl_device_count(SL_HANDLE_STREAM, 1);
-    uint64_t *only = stream->kind == SLUICE_STREAM_DEFAULT ? &device->default_stream : NULL;
-    return sl_device_adopt(&stream->object, only, &handle->id);
+    return sl_device_adopt(&stream->object, known, &handle->id);
 }
 
 static int read_params(const struct sluice_stream_params *params, struct sluice_stream_params *mine)
@@ -182,36 +188,33 @@ int sl_stream_create(struct sluice_device device, const struct sluice_stream_par
 
     int r = read_params(params, &mine);
     if (r == 0)
-        r = new_stream(device, SLUICE_STREAM_OWNED, &stream);
+        r = sl_stream_new(device, SLUICE_STREAM_OWNED, &stream);
     if (r != 0)
         return r;
     stream->priority = mine.priority;
     stream->blocking = mine.blocking != 0;
-    return adopt(stream, ops_of(stream)->stream_create(stream), handle);
+    if ((r = ops_of(stream)->stream_create(stream)) == 0)
+        return sl_stream_adopt(stream, NULL, handle);
+    sl_object_drop(&stream->object);
+    return r;
 }
 
-int sl_stream_wrap(struct sluice_device device, uintptr_t native, void (*release)(void *user), void *user,
-                   struct sluice_stream *handle)
+static uint64_t known_default(struct sl_object *object)
 {
-    struct sl_stream *stream;
-
-    int r = new_stream(device, SLUICE_STREAM_BORROWED, &stream);
-    if (r != 0)
-        return r;
-    r = ops_of(stream)->stream_wrap(stream, native);
-    stream->release = release;
-    stream->user = user;
-    return adopt(stream, r, handle);
+    return object->device->default_stream;
 }
 
 int sl_stream_default(struct sluice_device device, struct sluice_stream *handle)
 {
     struct sl_stream *stream;
 
-    int r = new_stream(device, SLUICE_STREAM_DEFAULT, &stream);
+    int r = sl_stream_new(device, SLUICE_STREAM_DEFAULT, &stream);
     if (r != 0)
         return r;
-    return adopt(stream, ops_of(stream)->stream_default(stream), handle);
+    if ((r = ops_of(stream)->stream_default(stream)) == 0)
+        return sl_stream_adopt(stream, known_default, handle);
+    sl_object_drop(&stream->object);
+    return r;
 }
 
 /* ---- what it is ---- */
@@ -284,7 +287,16 @@ int sl_stream_synchronize(struct sluice_stream handle)
 
 /* ---- its end ---- */
 
-/* Called with the device's lock held: ends the stream's handle, if the stream may end now. */
+/* Called with the device's lock held: takes one from the handle's count; false if it is the last. */
+static bool count_down(struct sl_stream *stream)
+{
+    bool more = stream->object.listed && stream->more_wraps > 0;
+
+    stream->more_wraps -= more;
+    return more;
+}
+
+/* The same: ends the stream's handle, if the stream may end now. */
 static int end_stream(struct sl_stream *stream, uint64_t id)
 {
     if (stream->object.listed && stream->current > 0)
@@ -297,26 +309,32 @@ static int end_stream(struct sl_stream *stream, uint64_t id)
     return 0;
 }
 
+/* Is the last count of its handle one that the program may drop now? */
+static int check_destroy(struct sl_stream *stream)
+{
+    if (stream->kind == SLUICE_STREAM_DEFAULT)
+        return sl_fail(SLUICE_E_INVALID, "a device's default stream cannot be destroyed; it ends with the device");
+    return stream->kind == SLUICE_STREAM_OWNED ? sl_stream_not_capturing(stream, "it cannot be destroyed") : 0;
+}
+
 int sl_stream_destroy(struct sluice_stream *handle)
 {
+    struct sl_stream *stream;
+    int r;
+
     if (handle->id == 0)
         return 0;
-    struct sl_stream *stream;
-    int r = sl_stream_hold(*handle, &stream);
-    if (r != 0)
+    if ((r = sl_stream_hold(*handle, &stream)) != 0)
         return r;
-    if (stream->kind == SLUICE_STREAM_DEFAULT)
-        r = sl_fail(SLUICE_E_INVALID, "a device's default stream cannot be destroyed; it ends with the device");
-    else if (stream->kind == SLUICE_STREAM_OWNED)
-        r = sl_stream_not_capturing(stream, "it cannot be destroyed");
-    if (r == 0) {
-        struct sl_device *device = stream->object.device;
-        sl_mutex_lock(&device->lock);
-        r = end_stream(stream, handle->id);
-        sl_mutex_unlock(&device->lock);
-    }
-    if (r == 0) {
+    struct sl_device *device = stream->object.device;
+    int may_end = check_destroy(stream);
+    sl_mutex_lock(&device->lock);
+    bool counted = count_down(stream);
+    r = counted ? 0 : may_end != 0 ? may_end : end_stream(stream, handle->id);
+    sl_mutex_unlock(&device->lock);
+    if (r == 0)
         handle->id = 0;
+    if (r == 0 && !counted) {
         sl_deferred_end_stream(stream);
         sl_object_drop(&stream->object); /* the handle's reference */
     }

@@ -269,7 +269,7 @@ TEST(a_kind_that_fails_leaves_nothing)
     fake.fails = SLUICE_E_DRIVER;
     CHECK_SAYS(sl_device_open_as(&fake_ops, "fake:1", &other), SLUICE_E_DRIVER, "set to fail");
     CHECK_RESULT(sluice_stream_create(device, NULL, &stream), SLUICE_E_DRIVER);
-    CHECK_RESULT(sluice_stream_wrap(device, 1, count_release, &released, &stream), SLUICE_E_DRIVER);
+    CHECK_RESULT(sluice_stream_wrap(device, 3, count_release, &released, &stream), SLUICE_E_DRIVER);
     CHECK_RESULT(sluice_stream_default(device, &stream), SLUICE_E_DRIVER);
     CHECK_RESULT(sluice_event_create(device, 0, &event), SLUICE_E_DRIVER);
     CHECK_EQ(other.id, 42);

@@ -150,32 +150,41 @@ static void release(void *user)
     sluice_device_synchronize(owner->device); /* may call Sluice: no lock is held */
 }
 
-TEST(borrowed_streams_are_let_go_once)
+TEST(a_native_stream_has_one_handle_and_is_let_go_with_the_last_count)
 {
     struct sluice_device device = open_host();
     struct owner owners[4] = { { 0, device }, { 0, device }, { 0, device }, { 0, device } };
-    struct sluice_stream streams[4];
+    struct sluice_stream streams[4], ended;
     struct sluice_stream_info info = { .size = sizeof info };
     uintptr_t native = 42;
 
-    for (int i = 0; i < 4; i++) /* one native stream, four handles */
-        CHECK_OK(sluice_stream_wrap(device, 0x1234, release, &owners[i], &streams[i]));
-    CHECK_NE(streams[0].id, streams[1].id);
+    for (int i = 0; i < 4; i++)
+        CHECK_OK(sluice_stream_wrap(device, i < 3 ? 0x1234 : 0x5678, release, &owners[i], &streams[i]));
+    CHECK_EQ(streams[0].id, streams[1].id);
+    CHECK_EQ(streams[0].id, streams[2].id);
+    CHECK_NE(streams[0].id, streams[3].id);
     CHECK_OK(sluice_stream_info(streams[0], &info));
     CHECK_EQ(info.kind, SLUICE_STREAM_BORROWED);
     CHECK_OK(sluice_stream_native(streams[0], &native));
     CHECK_EQ(native, 0);
     CHECK_OK(sluice_stream_wait_stream(streams[0], streams[1]));
     CHECK_OK(sluice_stream_destroy(&streams[0]));
-    CHECK_EQ(owners[0].released, 1);
+    CHECK_EQ(streams[0].id, 0);
+    CHECK_OK(sluice_stream_destroy(&streams[1]));
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(owners[i].released, 0);
+    ended = streams[2];
+    CHECK_OK(sluice_stream_destroy(&streams[2]));
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(owners[i].released, 1);
+    CHECK_RESULT(sluice_stream_destroy(&ended), SLUICE_E_CLOSED);
     CHECK_OK(sluice_device_reset(device));
-    CHECK_EQ(owners[1].released, 1);
-    CHECK_OK(sluice_stream_wrap(device, 0x1234, release, &owners[3], &streams[3]));
-    CHECK_OK(sluice_stream_wrap(device, 0x1234, NULL, NULL, &streams[2]));
+    CHECK_EQ(owners[3].released, 1);
+    CHECK_OK(sluice_stream_wrap(device, 0x5678, release, &owners[3], &streams[0]));
+    CHECK_NE(streams[0].id, streams[3].id); /* that one has ended */
+    CHECK_OK(sluice_stream_wrap(device, 0x5678, NULL, NULL, &streams[1]));
     CHECK_OK(sluice_device_close(&device));
-    CHECK_EQ(owners[0].released, 1);
-    CHECK_EQ(owners[2].released, 1);
-    CHECK_EQ(owners[3].released, 2); /* wrapped twice */
+    CHECK_EQ(owners[3].released, 2);
 }
 
 TEST(waits_between_devices)
