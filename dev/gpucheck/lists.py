@@ -5,7 +5,7 @@ import re
 
 # Tests that measure and must run alone; and tests for one GPU, which run on the second GPU if there are two.
 MEASURED = re.compile(r"^(call_timing|copy_timing|driver_behaviour)\.")
-ANYWHERE = re.compile(r"^(ahead|ahead_lost|channel|crash|reader_death|writer_death|fallback|capture_guards|deferred_release|capture_own_thread|driver_ipc|stream_memops"
+ANYWHERE = re.compile(r"^(ahead|frame_streams|ahead_lost|channel|crash|reader_death|writer_death|fallback|capture_guards|deferred_release|capture_own_thread|driver_ipc|stream_memops"
                       r"|cipd_(ahead|capture|channel|no_events|keep_finished|info|soak|overwrite_check|other_programs|reader|errors|send|sessions))\.")
 TOGETHER = re.compile(r"^(multi_gpu|peer_copy|copy)\.")  # the sanitized tests that need several GPUs
 # Tests that take most of the memory, or measure how long cleaning up after a death takes.

@@ -7,6 +7,7 @@
 #define SLUICE_FRAME_H
 
 #include <sluice/base.h>
+#include <sluice/device.h>
 #include <sluice/format.h>
 
 #ifdef __cplusplus
@@ -78,6 +79,47 @@ SLUICE_API int sluice_frame_device(const struct sluice_frame *frame, char *name,
  * Returns: 0; SLUICE_E_CAPACITY (cancel, sluice_writer_reformat, begin again); SLUICE_E_FORMAT. */
 SLUICE_API int sluice_frame_reshape(struct sluice_frame *frame, const char *name, int ndim, const int64_t *shape);
 SLUICE_API int sluice_frame_resize(struct sluice_frame *frame, const char *name, uint32_t width, uint32_t height);
+
+/* ---- more than one stream ----
+ *
+ * A frame on a GPU may be used on several streams. Name each of them with sluice_frame_used_on, except the one that
+ * commit, cancel or release is given. The frame then ends behind the work on all of them:
+ *
+ *     sluice_frame_used_on(&frame, display, NULL, NULL);   // a copy to the screen is queued there
+ *     sluice_reader_release(reader, &frame, inference);    // the slot is free after the work on both
+ *
+ * With such streams, commit and cancel return SLUICE_E_CAPTURING while one of them captures a graph: nothing was
+ * queued, and the frame stays begun. Release returns 0 then, and the frame ends after the last of the captures, behind
+ * the work on all streams; until it has, the reader still holds it, and a reader that was closed ends after it. */
+
+/* The frame will end behind the work on `stream`, too, whatever is queued there until its end. A stream that was named
+ * before changes nothing. Destroying the stream's handle meanwhile is allowed. In host memory, where work is done when
+ * a call returns, this does nothing; for work of the CPU it is not needed.
+ * `release(user)`, unless NULL, is called once, on any thread, when the frame needs the native stream no longer, which
+ * may be before this returns. It is not called on failure.
+ * Thread: any, while the frame is held.
+ * Returns: 0; SLUICE_E_WRONG_DEVICE for a stream of another GPU than the frame's; SLUICE_E_STALE for a frame or a
+ * stream that has ended; SLUICE_E_CLOSED; SLUICE_E_NO_MEMORY. */
+SLUICE_API int sluice_frame_used_on(const struct sluice_frame *frame, struct sluice_stream stream,
+                                    void (*release)(void *user), void *user);
+
+/* Makes `stream` wait for the work queued so far on all streams that were named by sluice_frame_used_on.
+ * Thread: any, while the frame is held.
+ * Returns: 0; SLUICE_E_CAPTURING, with nothing queued, while one of them captures; else as sluice_stream_wait_stream
+ * and sluice_frame_used_on. */
+SLUICE_API int sluice_frame_wait(const struct sluice_frame *frame, struct sluice_stream stream);
+
+/* Gives a stream that is ordered behind the work queued so far on all streams that were named: the only one, or one of
+ * the library's. SLUICE_ON_CPU if none was named.
+ * Owns: the library; valid until the channel is closed, or the device reset.
+ * Thread: any, while the frame is held.
+ * Returns: as sluice_frame_wait. */
+SLUICE_API int sluice_frame_stream(const struct sluice_frame *frame, struct sluice_stream *stream);
+
+/* How many of the streams that were named capture a graph now?
+ * Thread: any, while the frame is held.
+ * Returns: 0 or more; SLUICE_E_STALE for a frame that has ended. */
+SLUICE_API int sluice_frame_captures(const struct sluice_frame *frame);
 
 /* Copies capture_ns, its clock and the metadata of a frame that was read into one that is being
  * written, so that a chain of programs keeps the time of capture.

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "channel/frame_streams.h"
 #include "channel/frame_view.h"
 #include "device/device.h"
 #include "format/format.h"
@@ -47,6 +48,57 @@ int sluice_frame_device(const struct sluice_frame *frame, char *name, size_t siz
     if (r != 0)
         return r;
     r = name ? sl_device_copy_name(view.device, name, size) : sl_fail(SLUICE_E_INVALID, "name is NULL");
+    sl_view_end(&view);
+    return r;
+}
+
+/* ---- more than one stream ---- */
+
+int sluice_frame_used_on(const struct sluice_frame *frame, struct sluice_stream stream, void (*release)(void *user),
+                         void *user)
+{
+    struct sl_view view;
+    int r = sl_view_begin(frame, &view);
+
+    if (r != 0)
+        return r;
+    r = sl_frame_streams_add(view.streams, frame, view.device, stream, release, user);
+    sl_view_end(&view);
+    return r;
+}
+
+int sluice_frame_wait(const struct sluice_frame *frame, struct sluice_stream stream)
+{
+    struct sl_view view;
+    int r = sl_view_begin(frame, &view);
+
+    if (r != 0)
+        return r;
+    r = sl_frame_streams_wait(view.streams, frame, stream);
+    sl_view_end(&view);
+    return r;
+}
+
+int sluice_frame_stream(const struct sluice_frame *frame, struct sluice_stream *stream)
+{
+    struct sl_view view;
+    int r = sl_view_begin(frame, &view);
+
+    if (r != 0)
+        return r;
+    r = stream ? sl_frame_streams_join(view.streams, frame, stream) : sl_fail(SLUICE_E_INVALID, "stream is NULL");
+    sl_view_end(&view);
+    return r;
+}
+
+int sluice_frame_captures(const struct sluice_frame *frame)
+{
+    struct sl_view view;
+    int r = sl_view_begin(frame, &view);
+
+    if (r != 0)
+        return r;
+    r = sl_frame_streams_captures(view.streams, frame);
     sl_view_end(&view);
     return r;
 }

@@ -44,6 +44,7 @@ int sluice_reader_open(sluice_reader **out, const struct sluice_reader_params *c
     reader->ops = ops;
     snprintf(reader->name, sizeof reader->name, "%s", name);
     sl_mutex_init(&reader->copier_lock);
+    sl_frame_streams_begin(&reader->streams);
     sl_trace_open();
     SL_STAGE_BEGIN(OPEN);
     if ((r = ops->reader_open(reader, &params)) == 0)
@@ -133,7 +134,8 @@ int sluice_reader_release(sluice_reader *handle, struct sluice_frame *frame, str
         return r;
     SL_STAGE_BEGIN(RELEASE);
     if ((r = check_frame(reader, frame)) == 0)
-        r = reader->ops->release(reader, frame, stream);
+        r = sl_frame_streams_in_use(&reader->streams) ? sl_release_behind_all(reader, frame, stream)
+                                                      : reader->ops->release(reader, frame, stream);
     SL_STAGE_END(RELEASE);
     sl_object_drop(&reader->object);
     return r;

@@ -53,6 +53,7 @@ int sluice_writer_open(sluice_writer **out, const struct sluice_writer_params *c
         return SLUICE_E_NO_MEMORY;
     writer->ops = ops;
     snprintf(writer->name, sizeof writer->name, "%s", name);
+    sl_frame_streams_begin(&writer->streams);
     sl_trace_open();
     SL_STAGE_BEGIN(OPEN);
     if ((r = ops->writer_open(writer, &params)) == 0)
@@ -115,6 +116,27 @@ int sluice_writer_wait(sluice_writer *handle, int64_t timeout_ns)
     return r;
 }
 
+static int commit(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream)
+{
+    int r = sl_stream_wait_check(stream);
+
+    return r == 0 ? writer->ops->commit(writer, frame, stream) : r;
+}
+
+/* Behind all streams that use the frame. */
+static int end_frame(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream,
+                     int (*end)(struct sluice_writer *, struct sluice_frame *, struct sluice_stream))
+{
+    uint64_t token = frame->opaque[SL_FRAME_TOKEN], entry = frame->opaque[SL_FRAME_ENTRY];
+    int r = sl_frame_streams_end_on(&writer->streams, frame, &stream);
+
+    if (r == 0)
+        r = end(writer, frame, stream);
+    if (frame->opaque[SL_FRAME_OWNER] == 0)
+        sl_frame_streams_forget(&writer->streams, token, entry);
+    return r;
+}
+
 int sluice_writer_commit(sluice_writer *handle, struct sluice_frame *frame, struct sluice_stream stream)
 {
     struct sluice_writer *writer;
@@ -123,8 +145,8 @@ int sluice_writer_commit(sluice_writer *handle, struct sluice_frame *frame, stru
     if (r != 0)
         return r;
     SL_STAGE_BEGIN(COMMIT);
-    if ((r = check_frame(writer, frame)) == 0 && (r = sl_stream_wait_check(stream)) == 0)
-        r = writer->ops->commit(writer, frame, stream);
+    if ((r = check_frame(writer, frame)) == 0)
+        r = end_frame(writer, frame, stream, commit);
     SL_STAGE_END(COMMIT);
     sl_writer_leave(writer);
     return r;
@@ -138,7 +160,7 @@ int sluice_writer_cancel(sluice_writer *handle, struct sluice_frame *frame, stru
     if (r != 0)
         return r;
     if ((r = check_frame(writer, frame)) == 0)
-        r = writer->ops->cancel(writer, frame, stream);
+        r = end_frame(writer, frame, stream, writer->ops->cancel);
     sl_writer_leave(writer);
     return r;
 }

@@ -10,6 +10,7 @@
 #include <sluice/registry.h>
 #include <sluice/writer.h>
 
+#include "channel/frame_streams.h"
 #include "channel/frame_view.h"
 #include "device/device.h"
 #include "util/atomic.h"
@@ -22,6 +23,7 @@ struct sluice_writer {
     const struct sl_channel_ops *ops;
     char name[SL_CHANNEL_NAME];
     sl_word32 busy; /* a call is inside; debug builds find a second one (protocol 2.6) */
+    struct sl_frame_streams streams;
 };
 
 struct sl_fetch_copier;
@@ -32,7 +34,8 @@ struct sluice_reader {
     struct sl_object object;
     const struct sl_channel_ops *ops;
     char name[SL_CHANNEL_NAME];
-    sl_word32 busy;       /* as in a writer, for acquire */
+    sl_word32 busy; /* as in a writer, for acquire */
+    struct sl_frame_streams streams;
     sl_mutex copier_lock; /* guards the members below; held while a copier is made, which may wait for the driver */
     struct sl_fetch_copier *copiers;
     struct sl_fetch_pin *fetch_pins; /* of fetches that were given up */

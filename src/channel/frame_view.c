@@ -23,9 +23,11 @@ int sl_view_begin(const struct sluice_frame *frame, struct sl_view *view)
     memset(view, 0, sizeof *view);
     if ((view->object = sl_object_find(owner, SL_HANDLE_READER))) {
         struct sluice_reader *reader = (struct sluice_reader *)view->object;
+        view->streams = &reader->streams;
         r = reader->ops->reader_view(reader, frame, view);
     } else if ((view->object = sl_object_find(owner, SL_HANDLE_WRITER))) {
         struct sluice_writer *writer = (struct sluice_writer *)view->object;
+        view->streams = &writer->streams;
         r = writer->ops->writer_view(writer, frame, view);
     } else {
         return sl_fail(SLUICE_E_STALE, "the writer or reader that this frame came from is closed");

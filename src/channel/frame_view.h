@@ -23,7 +23,8 @@ struct sl_view {
     const char *device;                      /* where that is: "host", "cuda:0" */
     struct sluice_stream behind; /* a reader's frame: on which stream it will be ready; SLUICE_ON_CPU: it is */
     bool read_only;
-    struct sl_object *object; /* held until sl_view_end */
+    struct sl_frame_streams *streams; /* the writer's or reader's */
+    struct sl_object *object;         /* held until sl_view_end */
 };
 
 /* SLUICE_E_STALE for a frame that has ended, SLUICE_E_INVALID for one that never began. */

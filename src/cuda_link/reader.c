@@ -118,6 +118,7 @@ static void finish(struct sl_object *object)
     char why[640];
 
     snprintf(why, sizeof why, "%s", sl_last_error());
+    sl_frame_streams_end(&reader->base.streams);
     (void)sl_fetch_end(&reader->base, false);
     sl_service_lock();
     sl_service_remove(&reader->watch);

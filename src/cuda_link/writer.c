@@ -63,6 +63,7 @@ static void finish(struct sl_object *object)
     char why[640];
 
     snprintf(why, sizeof why, "%s", sl_last_error());
+    sl_frame_streams_end(&writer->base.streams);
     sl_cipd_writer_stop_ticks(writer);
     if (writer->open)
         sl_cipd_write_shut(&writer->producer);

@@ -92,6 +92,7 @@ static void finish(struct sl_object *object)
     /* While a release is queued, we still hold the slot, and the page is in use (protocol 1.2). */
     bool done = sl_release_drain(reader);
 
+    sl_frame_streams_end(&reader->base.streams);
     bool device = reader->session && reader->session->pages;
     bool copied = sl_fetch_end(&reader->base, !done);
     sl_service_lock();

@@ -120,6 +120,7 @@ static void finish(struct sl_object *object)
                 sl_in_flight_wait(&writer->in_flight, &writer->ring, CLOSE_TIMEOUT);
     uint32_t lost = done ? 0 : sl_in_flight_lose(&writer->ring);
 
+    sl_frame_streams_end(&writer->base.streams);
     if (lost)
         sl_log(SLUICE_LOG_WARN, "channel '%s': closed with %u frames that its device has not finished: they are lost",
                writer->base.name, lost);
