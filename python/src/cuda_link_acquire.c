@@ -80,18 +80,18 @@ static int name_stream(struct link *link, struct channel *channel, struct lease 
 static int wait_elsewhere(struct link *link, struct channel *channel, struct lease *lease, enum framework framework,
                           PyObject *given)
 {
-    struct lease wanted = { .channel = channel, .used = wanted.few, .used_room = LEASE_STREAMS };
+    struct lease wanted = { .channel = channel };
     int r = 0;
 
     if (!(lease->frame.flags & SLUICE_FRAME_AHEAD))
         return 0;
     if (name_stream(link, channel, &wanted, framework, given) < 0)
         return -1;
-    if (wanted.used_count == 0) {
-        Py_BEGIN_ALLOW_THREADS r = sluice_stream_synchronize(stream_handle(lease->used[0]));
+    if (!wanted.first) {
+        Py_BEGIN_ALLOW_THREADS r = sluice_stream_synchronize(stream_handle(lease->first));
         Py_END_ALLOW_THREADS
     } else {
-        r = export_on(link->reader->state, lease, stream_native(wanted.used[0]));
+        r = export_on(link->reader->state, lease, stream_native(wanted.first));
     }
     lease_drop_streams(&wanted);
     if (r > 0 || (r < 0 && !PyErr_Occurred()))
@@ -144,7 +144,7 @@ static int acquire(struct link *link, struct channel *channel, struct lease *lea
             r = SLUICE_E_LOST;
         if (r == 0)
             count_wait(link, clock_now() - began);
-    } else if (r == 0 && lease->used_count == 0) {
+    } else if (r == 0 && !lease->first) {
         count_wait(link, 0);
     }
     link->timeouts += r == SLUICE_E_LOST;
@@ -200,7 +200,7 @@ int link_acquire(struct link *link, struct channel *channel, enum framework fram
         return LINK_RAISED;
     if (name_stream(link, channel, lease, framework, given) == 0)
         r = acquire(link, channel, lease);
-    if (r == SLUICE_E_CAPTURING && !given && lease->used_count) { /* the program named no stream: the CPU waits */
+    if (r == SLUICE_E_CAPTURING && !given && lease->first) { /* the program named no stream: the CPU waits */
         lease_drop_streams(lease);
         lease->named = false;
         r = acquire(link, channel, lease);
@@ -307,7 +307,7 @@ PyObject *link_show(struct link *link, enum framework framework, PyObject *given
     }
     r = link_acquire(link, channel, framework, given, &lease);
     if (r == 0) {
-        result = show(link, lease, framework, given && lease->used_count);
+        result = show(link, lease, framework, given && lease->first);
         link_hold(link, lease);
     } else if (r == SLUICE_TIMEOUT) {
         result = Py_NewRef(link->none);

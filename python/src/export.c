@@ -30,7 +30,7 @@ int export_stream(struct state *state, const char *device, PyObject *given, stru
  * write it. */
 static bool has_work(const struct lease *lease)
 {
-    return lease->used_count > 0 && (lease->channel->writable || (lease->frame.flags & SLUICE_FRAME_AHEAD));
+    return lease->first && (lease->channel->writable || (lease->frame.flags & SLUICE_FRAME_AHEAD));
 }
 
 static int raise_wait(struct state *state, const struct lease *lease, int r)
@@ -63,7 +63,7 @@ int export_on(struct state *state, struct lease *lease, uintptr_t native)
 
     if (native == 1)
         native = 0;
-    if (native != 2 && lease_uses(lease, native) && !(has_work(lease) && lease->used_count > 1))
+    if (native != 2 && lease_uses(lease, native) && !(has_work(lease) && lease->several))
         return 0;
     stream = stream_of_native(state, native, lease->device->name);
     return stream ? use(state, lease, stream) : -1;

@@ -9,7 +9,6 @@
 
 #include "frame.h"
 #include "pinned.h"
-#include "stream_cache.h"
 #include "stream_choice.h"
 
 #define PATIENCE (10 * SLUICE_S)
@@ -111,7 +110,7 @@ int copy_behind(struct lease *lease, const struct sluice_array *a, const struct 
 
 bool copy_captured(struct lease *lease, const struct sluice_array *a)
 {
-    return is_written(lease, a) && lease_captures(lease) > 0;
+    return is_written(lease, a) && lease_captures(lease);
 }
 
 /* Queues the copy, whose memory is allocated. */

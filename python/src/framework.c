@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#include "stream_cache.h"
-
 /* ---- types ---- */
 
 /* By where it, or a class that it is derived from, was defined. */

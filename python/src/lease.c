@@ -63,7 +63,7 @@ static void channel_end(struct channel *channel)
 {
     (void)sluice_reader_close(&channel->reader);
     (void)sluice_writer_close(&channel->writer);
-    channel_drop_helpers(channel);
+    stream_drop(channel->copies);
     views_free(channel->views);
     free(atomic_load(&channel->spare));
     (void)sem_destroy(&channel->lock);
@@ -158,64 +158,30 @@ static void discard_kept(struct lease *lease)
     (void)channel_leaves(channel);
 }
 
-/* Drops the lease's reference to the channel, too, which may be the last. */
-static void release_whole(struct lease *lease, bool patient)
-{
-    struct channel *channel = lease->channel;
-
-    (void)lease_release_final(lease, patient);
-    discard(lease);
-    if (channel_leaves(channel))
-        channel_end(channel);
-}
-
-static void *release_detached(void *lease)
-{
-    release_whole(lease, true);
-    return NULL;
-}
-
-/* Of a reader's lease whose end could not be queued and will not be tried again. A thread that waits may itself be the
- * one that has to end a capture, so it waits only if at most one stream captures. */
-static void release_final(struct lease *lease, bool waits)
-{
-    if (waits && lease_captures(lease) <= 1) {
-        (void)lease_release_final(lease, false);
-        discard_kept(lease);
-    } else if (!run_detached(release_detached, lease)) {
-        release_whole(lease, false);
-    }
-}
-
 /* Is the frame still open after an end that returned `r`? */
 static bool is_left(const struct lease *lease, int r)
 {
     return r != 0 && r != SLUICE_E_FORKED && lease->device && lease_is_open(lease);
 }
 
-/* Ends a lease without references. False if it must be tried again: a capture is in the way, or a writer's end failed.
- * `waits`: the caller has no GIL and may wait. */
-static bool finish(struct channel *channel, struct lease *lease, bool last, bool waits)
+/* Cancels a writer's frame without references. False if it must be tried again. */
+static bool finish(struct channel *channel, struct lease *lease, bool last)
 {
-    int r = channel->reader ? lease_release(lease) : lease_cancel(lease);
-    bool left = is_left(lease, r);
+    int r = channel->writer ? lease_cancel(lease) : 0;
 
-    if (left && !last && (r == SLUICE_E_CAPTURING || !channel->reader))
+    if (channel->writer && is_left(lease, r) && !last)
         return false;
-    if (left && channel->reader)
-        release_final(lease, waits);
-    else
-        discard_kept(lease);
+    discard_kept(lease);
     return true;
 }
 
-static void finish_all(struct channel *channel, struct lease *lease, bool waits)
+static void finish_all(struct channel *channel, struct lease *lease)
 {
     bool last = atomic_load(&channel->closed);
 
     while (lease) {
         struct lease *next = lease->next;
-        if (!finish(channel, lease, last, waits)) {
+        if (!finish(channel, lease, last)) {
             lease->next = atomic_load(&channel->held);
             atomic_store(&channel->held, lease);
         }
@@ -224,12 +190,12 @@ static void finish_all(struct channel *channel, struct lease *lease, bool waits)
 }
 
 /* With the lock. */
-static void finish_left(struct channel *channel, bool waits)
+static void finish_left(struct channel *channel)
 {
     if (atomic_load_explicit(&channel->held, memory_order_relaxed))
-        finish_all(channel, atomic_exchange(&channel->held, NULL), waits);
+        finish_all(channel, atomic_exchange(&channel->held, NULL));
     if (atomic_load_explicit(&channel->left, memory_order_relaxed))
-        finish_all(channel, atomic_exchange(&channel->left, NULL), waits);
+        finish_all(channel, atomic_exchange(&channel->left, NULL));
 }
 
 static bool has_left(struct channel *channel)
@@ -237,23 +203,18 @@ static bool has_left(struct channel *channel)
     return atomic_load(&channel->left) || (atomic_load(&channel->closed) && atomic_load(&channel->held));
 }
 
-static void leave_channel(struct channel *channel, bool waits)
+void channel_leave(struct channel *channel)
 {
     /* Leases may be added while we have the lock, and before we release it. */
     do {
-        finish_left(channel, waits);
+        finish_left(channel);
         (void)sem_post(&channel->lock);
     } while (has_left(channel) && try_lock(channel));
 }
 
-void channel_leave(struct channel *channel)
-{
-    leave_channel(channel, false);
-}
-
 void channel_leave_closed(struct channel *channel)
 {
-    Py_BEGIN_ALLOW_THREADS leave_channel(channel, true);
+    Py_BEGIN_ALLOW_THREADS channel_leave(channel);
     Py_END_ALLOW_THREADS
 }
 
@@ -278,9 +239,9 @@ struct lease *lease_new(struct channel *channel)
     lease->device = channel->device;
     lease->named = false;
     lease->busy = false;
-    lease->used = lease->few;
-    lease->used_count = 0;
-    lease->used_room = LEASE_STREAMS;
+    lease->first = NULL;
+    lease->several = false;
+    memset(lease->frame.opaque, 0, sizeof lease->frame.opaque); /* not begun */
     lease->channel = channel;
     atomic_fetch_add_explicit(&channel->references, 1, memory_order_relaxed);
     return lease;
@@ -366,17 +327,12 @@ static int cancel(struct channel *channel, struct lease *lease)
     return r;
 }
 
-/* A reader's frame. Usually without the lock: any thread may release at any time. */
-static int release(struct channel *channel, struct lease *lease)
+/* A reader's frame. Without the lock: any thread may release at any time. */
+static int release(struct lease *lease)
 {
     int r = lease_release(lease);
 
-    if (r == SLUICE_E_CAPTURING)
-        leave(channel, lease);
-    else if (is_left(lease, r))
-        release_final(lease, false);
-    else
-        discard_kept(lease);
+    discard_kept(lease);
     return r;
 }
 
@@ -384,7 +340,7 @@ static int release(struct channel *channel, struct lease *lease)
 static int drop(struct channel *channel, struct lease *lease)
 {
     if (channel->reader)
-        return release(channel, lease);
+        return release(lease);
     if (!atomic_load(&lease->ended))
         return cancel(channel, lease);
     discard_kept(lease);

@@ -5,7 +5,8 @@
  * at any time. The end of a channel may wait for its GPU, without the GIL.
  *
  * On a GPU a lease has a set of streams whose work may still use the frame. It ends after the work of all of them
- * (lease_end.c).
+ * (lease_end.c). While one of them captures a graph, a reader's frame is ended later by the library, a writer's stays
+ * begun.
  */
 #ifndef SLUICE_PYTHON_LEASE_H
 #define SLUICE_PYTHON_LEASE_H
@@ -18,20 +19,6 @@
 struct lease;
 struct views;
 
-/* Streams of ours for a channel's frames on one device; the next writer may be on another device. */
-enum helper_stream {
-    JOIN,          /* waits for several streams */
-    JOIN_BLOCKING, /* the same, if the default stream is one of them */
-    COPY,          /* for copies that need no order */
-    HELPER_STREAMS,
-};
-
-struct helpers {
-    const struct opened *device;
-    struct helpers *next;
-    struct stream *streams[HELPER_STREAMS]; /* under streams_lock */
-};
-
 struct channel {
     _Atomic uint32_t references;
     _Atomic bool closed;    /* by its Python object */
@@ -41,23 +28,21 @@ struct channel {
     long process;
     sluice_reader *reader; /* one of the two */
     sluice_writer *writer;
-    const struct opened *device;       /* where frames are used; NULL: host, or not known yet */
-    uint64_t session;                  /* of a reader, in which `device` was found; 0: not yet */
-    bool writable;                     /* its frames may be written */
-    bool foreign;                      /* of cuda-link's protocol */
-    bool slow;                         /* acquire or commit waits for the GPU: see Reader(cipd=...) */
-    bool unsettled;                    /* the next acquire may open a session, which takes time */
-    _Atomic(struct lease *) spare;     /* memory for the next lease, or NULL */
-    _Atomic(struct lease *) left;      /* leases that were dropped while another thread had the lock */
-    _Atomic(struct lease *) held;      /* leases whose end waits for a capture; under the lock */
-    _Atomic(struct helpers *) helpers; /* kept until its end */
-    _Atomic(void *) as_tensor;         /* address of the reader's last frame that became a PyTorch tensor, or NULL */
-    _Atomic int64_t typical_wait;      /* ns of a reader's last waits */
-    _Atomic(struct views *) views;     /* cached views of its slots (view.c) */
+    const struct opened *device;   /* where frames are used; NULL: host, or not known yet */
+    uint64_t session;              /* of a reader, in which `device` was found; 0: not yet */
+    bool writable;                 /* its frames may be written */
+    bool foreign;                  /* of cuda-link's protocol */
+    bool slow;                     /* acquire or commit waits for the GPU: see Reader(cipd=...) */
+    bool unsettled;                /* the next acquire may open a session, which takes time */
+    _Atomic(struct lease *) spare; /* memory for the next lease, or NULL */
+    _Atomic(struct lease *) left;  /* leases that were dropped while another thread had the lock */
+    _Atomic(struct lease *) held;  /* a writer's, whose end waits for a capture; under the lock */
+    struct stream *copies;         /* for copies that need no order; under streams_lock */
+    _Atomic(void *) as_tensor;     /* address of the reader's last frame that became a PyTorch tensor, or NULL */
+    _Atomic int64_t typical_wait;  /* ns of a reader's last waits */
+    _Atomic(struct views *) views; /* cached views of its slots (view.c) */
     char name[SLUICE_MAX_NAME + 16];
 };
-
-#define LEASE_STREAMS 2 /* in the lease itself */
 
 struct lease {
     _Atomic uint32_t references;
@@ -67,11 +52,11 @@ struct lease {
     struct lease *next;          /* in channel->left */
     sluice_pin *pin;             /* writer: keeps the memory of stale arrays mapped; NULL until there is an array */
     const struct opened *device; /* NULL: host */
-    bool named;                  /* the first of `used` is the stream that the program passed */
-    _Atomic bool busy;           /* spinlock of what follows */
-    uint32_t used_count, used_room;
-    struct stream **used; /* streams whose work may use the frame; `few`, until there are more */
-    struct stream *few[LEASE_STREAMS];
+    struct stream *first;        /* whose work may use the frame; NULL: none's */
+    uintptr_t last;              /* of the last one that was named to the library */
+    _Atomic bool several;        /* they were named to the library */
+    bool named;                  /* `first` is the stream that the program passed */
+    _Atomic bool busy;           /* spinlock of `first` */
     struct sluice_frame frame;
 };
 
@@ -151,11 +136,14 @@ int lease_use(struct lease *lease, struct stream *stream);
 /* The same for the stream that the program passed when it acquired or began the frame. */
 int lease_use_named(struct lease *lease, struct stream *stream);
 
-/* Is this native stream in its set? Not for CU_STREAM_PER_THREAD. */
-bool lease_uses(struct lease *lease, uintptr_t native);
+/* To be called once the frame was acquired or begun. */
+void lease_begun(struct lease *lease);
 
-/* How many streams of its set capture a graph? */
-uint32_t lease_captures(struct lease *lease);
+/* Is this native stream known to be in its set? Not for CU_STREAM_PER_THREAD. */
+bool lease_uses(const struct lease *lease, uintptr_t native);
+
+/* Does a stream of its set capture a graph? */
+bool lease_captures(struct lease *lease);
 
 /* Makes `stream` wait for the work so far of all streams of the set. Returns a result; SLUICE_E_CAPTURING: nothing was
  * queued. */
@@ -170,11 +158,7 @@ int lease_commit(struct lease *lease);
 int lease_cancel(struct lease *lease);
 int lease_release(struct lease *lease);
 
-/* Releases at the end of a channel, or after a failure, without the GIL: the CPU waits for the streams that do not
- * capture, and the release is queued on one that does. `patient`: waits until at most one captures. */
-int lease_release_final(struct lease *lease, bool patient);
-
-/* A reference to the first stream of the set, which is not empty (stream_choice.c). */
+/* A reference to the first stream of the set, which is not empty. */
 struct stream *lease_first(struct lease *lease);
 
 /* Has the frame not ended yet, as after an end that could not be queued? */
@@ -184,8 +168,6 @@ void lease_drop_streams(struct lease *lease);
 
 /* The channel's stream for copies that need no order, on a device by name: a reference; NULL with an exception. */
 struct stream *copy_stream(struct state *state, struct channel *channel, const char *device);
-
-void channel_drop_helpers(struct channel *channel);
 
 /* Raises that a capture prevents commit() or cancel(). */
 PyObject *raise_capturing(const struct state *state, const struct lease *lease, const char *what);

@@ -54,12 +54,14 @@ static int place(struct reader *reader, struct channel *channel, struct lease *l
         channel->session = lease->frame.session;
     }
     lease->device = channel->device;
+    if (lease->device)
+        lease_begun(lease);
     return 0;
 }
 
 static struct sluice_stream stream_for(const struct lease *lease)
 {
-    return lease->used_count ? stream_handle(lease->used[0]) : SLUICE_ON_CPU;
+    return lease->first ? stream_handle(lease->first) : SLUICE_ON_CPU;
 }
 
 /* After an acquire, with the channel entered. */
@@ -207,7 +209,7 @@ static bool choose_again(struct reader *reader, struct channel *channel, struct 
     char name[DEVICE_NAME];
     const char *device;
 
-    if (PyErr_Occurred() || lease->used_count == 0 || channel_enter(reader->state, channel) < 0)
+    if (PyErr_Occurred() || !lease->first || channel_enter(reader->state, channel) < 0)
         return false;
     channel->session = 0;
     channel_leave(channel);
@@ -235,7 +237,7 @@ static int acquire(struct reader *reader, struct channel *channel, struct lease 
         r = reader_acquire(reader, channel, lease, timeout_ns);
         again = r == SLUICE_E_WRONG_DEVICE && choose_again(reader, channel, lease, of);
     } while (again && (!given || given == Py_None));
-    if (r == 0 && !lease->device && lease->used_count)
+    if (r == 0 && !lease->device)
         forget_stream(lease); /* host: nothing is queued */
     return r;
 }

@@ -4,13 +4,14 @@
  */
 #include "stream.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "framework.h"
-#include "stream_cache.h"
 
 #define PER_THREAD ((uintptr_t)2)
+#define SHARED     64
 
 struct owner_queue {
     _Atomic uint32_t references; /* of the state, and of each stream with an owner */
@@ -19,6 +20,20 @@ struct owner_queue {
     bool main;
     _Atomic(struct stream *) dropped;
 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct stream *shared[SHARED];     /* foreign ones without an owner, each with a reference */
+static _Atomic(struct stream *) unending; /* dropped while they captured, which no handle of ours may end in */
+
+void streams_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void streams_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
 
 /* ---- owners ---- */
 
@@ -72,16 +87,52 @@ static void queue_owner(struct stream *stream)
     owners_drop(owners);
 }
 
+/* Without a reference, and with an owner if `stream->owner`. */
+static void end_stream(struct stream *stream)
+{
+    struct sluice_stream handle = stream_handle(stream);
+
+    if (stream->kind != SLUICE_STREAM_DEFAULT && sluice_stream_destroy(&handle) == SLUICE_E_CAPTURING) {
+        stream->next = atomic_load(&unending);
+        while (!atomic_compare_exchange_weak(&unending, &stream->next, stream))
+            ;
+    } else if (stream->owner) {
+        queue_owner(stream);
+    } else {
+        free(stream);
+    }
+}
+
+/* Those that captured when they were dropped. */
+static void end_again(void)
+{
+    struct stream *stream, *next;
+
+    if (!atomic_load_explicit(&unending, memory_order_relaxed))
+        return;
+    for (stream = atomic_exchange(&unending, NULL); stream; stream = next) {
+        next = stream->next;
+        end_stream(stream);
+    }
+}
+
 void streams_release_owners(struct state *state)
 {
     if (atomic_load_explicit(&state->owners->dropped, memory_order_relaxed))
         release_owners(state->owners, true);
-    native_end_deferred();
+    end_again();
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(streams_lock, streams_unlock, streams_unlock);
 }
 
 int streams_init(struct state *state)
 {
-    native_init();
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, watch_forks);
     if (!(state->owners = calloc(1, sizeof *state->owners))) {
         PyErr_NoMemory();
         return -1;
@@ -126,20 +177,25 @@ void stream_own(struct state *state, struct stream *stream, PyObject *owner)
     atomic_fetch_add_explicit(&state->owners->references, 1, memory_order_relaxed);
 }
 
-/* Takes `native` over; NULL without memory. */
-static struct stream *new_stream(struct native *native, enum sluice_stream_kind kind)
+/* Takes the handle's count over; NULL without memory. */
+static struct stream *new_stream(const struct opened *device, unsigned resets, struct sluice_stream handle,
+                                 uintptr_t native, enum sluice_stream_kind kind)
 {
     struct stream *stream = calloc(1, sizeof *stream);
 
     if (!stream) {
-        native_drop(native);
+        if (kind != SLUICE_STREAM_DEFAULT)
+            (void)sluice_stream_destroy(&handle);
         return NULL;
     }
     stream->references = 1;
     stream->kind = kind;
+    stream->device = device;
     stream->native = native;
-    stream->identity = kind == SLUICE_STREAM_BORROWED ? 0 : native->handle.id;
-    stream->thread = native->value == PER_THREAD ? this_thread() : 0;
+    stream->id = handle.id;
+    stream->resets = resets;
+    stream->identity = kind == SLUICE_STREAM_BORROWED ? 0 : handle.id;
+    stream->thread = native == PER_THREAD ? this_thread() : 0;
     return stream;
 }
 
@@ -151,33 +207,8 @@ struct stream *stream_keep(struct stream *stream)
 
 void stream_drop(struct stream *stream)
 {
-    if (!stream || atomic_fetch_sub_explicit(&stream->references, 1, memory_order_acq_rel) != 1)
-        return;
-    native_drop(stream->native);
-    if (stream->owner)
-        queue_owner(stream);
-    else
-        free(stream);
-}
-
-struct sluice_stream stream_handle(const struct stream *stream)
-{
-    return stream->native->handle;
-}
-
-uintptr_t stream_native(const struct stream *stream)
-{
-    return stream->native->value;
-}
-
-const char *stream_device(const struct stream *stream)
-{
-    return stream->native->device->name;
-}
-
-int stream_ordinal(const struct stream *stream)
-{
-    return stream->native->device->ordinal;
+    if (stream && atomic_fetch_sub_explicit(&stream->references, 1, memory_order_acq_rel) == 1)
+        end_stream(stream);
 }
 
 uint64_t stream_identity(struct stream *stream)
@@ -199,33 +230,113 @@ int stream_visit(const struct state *state, const struct stream *stream, visitpr
     return 0;
 }
 
-bool stream_same(const struct stream *a, const struct stream *b)
+/* ---- foreign ones ---- */
+
+static struct stream **place_of(const struct opened *device, uintptr_t native)
 {
-    return native_same(a->native, b->native) && a->thread == b->thread;
+    return &shared[(native / 64 + native / 4096 + native + (unsigned)device->ordinal) % SHARED];
+}
+
+static struct stream *find_shared(const struct opened *device, uintptr_t native)
+{
+    struct stream *found;
+
+    streams_lock();
+    found = *place_of(device, native);
+    if (found && found->device == device && found->native == native && !stream_was_reset(found))
+        stream_keep(found);
+    else
+        found = NULL;
+    streams_unlock();
+    return found;
+}
+
+static void share(struct stream *stream)
+{
+    struct stream **place = place_of(stream->device, stream->native), *old;
+
+    streams_lock();
+    old = *place;
+    *place = stream_keep(stream);
+    streams_unlock();
+    stream_drop(old);
+}
+
+void streams_forget(const struct opened *device)
+{
+    struct stream *dropped[SHARED];
+    unsigned count = 0;
+
+    streams_lock();
+    for (unsigned i = 0; i < SHARED; i++)
+        if (shared[i] && shared[i]->device == device) {
+            dropped[count++] = shared[i];
+            shared[i] = NULL;
+        }
+    streams_unlock();
+    while (count > 0)
+        stream_drop(dropped[--count]);
+}
+
+/* The library's handle, counted once more, so that this calls the driver only for the first. */
+static int wrap(const struct opened *device, uintptr_t native, struct sluice_stream *handle)
+{
+    return native == 0 ? sluice_stream_default(device->device, handle)
+                       : sluice_stream_wrap(device->device, native, NULL, NULL, handle);
+}
+
+static struct stream *name_foreign(struct state *state, uintptr_t native, const struct opened *device)
+{
+    unsigned resets = atomic_load(&device->resets);
+    struct sluice_stream handle;
+    struct stream *stream;
+    int r;
+
+    Py_BEGIN_ALLOW_THREADS r = wrap(device, native, &handle);
+    Py_END_ALLOW_THREADS if (r != 0) return (struct stream *)raise_result(state, r);
+    stream = new_stream(device, resets, handle, native, native == 0 ? SLUICE_STREAM_DEFAULT : SLUICE_STREAM_BORROWED);
+    return stream ? stream : (struct stream *)PyErr_NoMemory();
 }
 
 struct stream *stream_view(struct state *state, uintptr_t native, const char *device, PyObject *owner)
 {
     const struct opened *opened = device_open(state, device);
-    struct native *found;
-    int r = 0;
+    struct stream *stream = NULL;
 
     if (!opened)
         return NULL;
     if (native == 1)
         native = 0;
-    if (!(found = native_find(native, opened))) {
-        Py_BEGIN_ALLOW_THREADS r = native_wrap(opened, native, &found);
-        Py_END_ALLOW_THREADS
-    }
-    if (r != 0)
-        return (struct stream *)raise_result(state, r);
-    struct stream *stream = new_stream(found, native == 0 ? SLUICE_STREAM_DEFAULT : SLUICE_STREAM_BORROWED);
-    if (!stream)
-        return (struct stream *)PyErr_NoMemory();
+    if (!owner && native != PER_THREAD && (stream = find_shared(opened, native)))
+        return stream;
+    if (!(stream = name_foreign(state, native, opened)))
+        return NULL;
     if (owner)
         stream_own(state, stream, owner);
+    else if (native != PER_THREAD)
+        share(stream);
     return stream;
+}
+
+struct stream *stream_unshared(struct state *state, struct stream *stream)
+{
+    struct stream *own;
+
+    if (!stream || stream->owner)
+        return stream;
+    own = name_foreign(state, stream->native, stream->device);
+    stream_drop(stream);
+    return own;
+}
+
+bool stream_renew(struct stream *stream)
+{
+    struct sluice_stream handle;
+
+    if (stream->kind == SLUICE_STREAM_OWNED || wrap(stream->device, stream->native, &handle) != 0)
+        return false;
+    atomic_store(&stream->id, handle.id);
+    return true;
 }
 
 struct stream *stream_of_native(struct state *state, uintptr_t native, const char *device)
@@ -240,10 +351,14 @@ struct stream *stream_of_native(struct state *state, uintptr_t native, const cha
 
 int stream_make(const struct opened *device, const struct sluice_stream_params *params, struct stream **out)
 {
-    struct native *native;
-    int r = native_create(device, params, &native);
+    unsigned resets = atomic_load(&device->resets);
+    struct sluice_stream handle;
+    uintptr_t native;
+    int r = sluice_stream_create(device->device, params, &handle);
 
-    *out = r == 0 ? new_stream(native, SLUICE_STREAM_OWNED) : NULL;
+    if (r == 0 && (r = sluice_stream_native(handle, &native)) != 0)
+        (void)sluice_stream_destroy(&handle);
+    *out = r == 0 ? new_stream(device, resets, handle, native, SLUICE_STREAM_OWNED) : NULL;
     return r == 0 && !*out ? SLUICE_E_NO_MEMORY : r;
 }
 
@@ -281,43 +396,36 @@ bool stream_captures(const struct stream *stream)
     return stream_is_usable_here(stream) && check_capture(stream_handle(stream)) == SLUICE_E_CAPTURING;
 }
 
-static int join(struct sluice_stream join, struct sluice_stream other)
+static int join(struct sluice_stream stream, struct sluice_stream other)
 {
-    int r = check_capture(other); /* a wait for one that captures would draw `join` into the graph */
+    int r = check_capture(other); /* a wait for one that captures would draw `stream` into the graph */
 
-    return r == 0 ? sluice_stream_wait_stream(join, other) : r;
+    return r == 0 ? sluice_stream_wait_stream(stream, other) : r;
 }
 
-static int finish(struct sluice_stream Py_UNUSED(join), struct sluice_stream stream)
+/* After a reset. */
+static int join_foreign(struct sluice_stream stream, const struct stream *other)
 {
-    return sluice_stream_synchronize(stream);
-}
-
-static int wait_by(int (*wait)(struct sluice_stream, struct sluice_stream), struct sluice_stream join,
-                   const struct stream *stream)
-{
-    const struct native *native = stream->native;
-    struct sluice_stream other = native->handle;
-    struct native *now;
-    int r = stream_is_usable_here(stream) ? 0 : sluice_stream_default(native->device->device, &other);
+    struct sluice_stream handle;
+    int r = wrap(other->device, other->native, &handle);
 
     if (r == 0)
-        r = wait(join, other);
-    if (r == SLUICE_E_STALE && !native->ours && native_wrap(native->device, native->value, &now) == 0) {
-        r = wait(join, now->handle); /* a reset ended the handle, not another library's stream */
-        native_drop(now);
-    }
-    return r == SLUICE_E_STALE || r == SLUICE_E_CLOSED ? 0 : r;
+        r = join(stream, handle);
+    if (r == 0 && other->kind == SLUICE_STREAM_BORROWED)
+        (void)sluice_stream_destroy(&handle);
+    return r;
 }
 
 int stream_join(struct sluice_stream stream, const struct stream *other)
 {
-    return wait_by(join, stream, other);
-}
+    struct sluice_stream handle = stream_handle(other);
+    int r = stream_is_usable_here(other) ? 0 : sluice_stream_default(other->device->device, &handle);
 
-int stream_finish(const struct stream *stream)
-{
-    return wait_by(finish, SLUICE_ON_CPU, stream);
+    if (r == 0)
+        r = join(stream, handle);
+    if (r == SLUICE_E_STALE && other->kind != SLUICE_STREAM_OWNED)
+        r = join_foreign(stream, other);
+    return r == SLUICE_E_STALE || r == SLUICE_E_CLOSED ? 0 : r;
 }
 
 /* ---- closing ---- */
@@ -394,11 +502,6 @@ bool stream_off_stack(struct stream *stream, bool own)
     outermost = own && stream->entered == 0;
     streams_unlock();
     return outermost;
-}
-
-bool stream_was_reset(const struct stream *stream)
-{
-    return native_was_reset(stream->native);
 }
 
 int stream_check_reset(const struct state *state, const struct stream *stream)

@@ -40,10 +40,13 @@ struct owner_queue;
 struct stream {
     _Atomic uint32_t references;
     enum sluice_stream_kind kind;
-    struct native *native;
+    const struct opened *device;
+    uintptr_t native;
+    _Atomic uint64_t id;        /* its handle, counted once for this struct */
+    unsigned resets;            /* of its device before it was made */
     PyObject *owner;            /* whose stream it is, kept alive; or NULL */
     struct owner_queue *owners; /* if there is an owner */
-    struct stream *next;        /* in owners->dropped */
+    struct stream *next;        /* in owners->dropped, or in the list of those that could not end yet */
     _Atomic uint64_t identity;  /* 0 for a borrowed one until it is needed */
     uint64_t thread;            /* that named CU_STREAM_PER_THREAD; else 0 */
     bool at_once;               /* its outermost `with` does not wait when it is left */
@@ -59,12 +62,28 @@ struct stream {
 struct stream *stream_keep(struct stream *stream);
 void stream_drop(struct stream *stream);
 
-struct sluice_stream stream_handle(const struct stream *stream);
-uintptr_t stream_native(const struct stream *stream);   /* 0: the legacy default one; 2: see stream_is_usable_here */
-const char *stream_device(const struct stream *stream); /* "cuda:0", never a UUID */
+static inline struct sluice_stream stream_handle(const struct stream *stream)
+{
+    return (struct sluice_stream){ atomic_load_explicit(&stream->id, memory_order_relaxed) };
+}
 
-/* Do both stand for the same native stream? */
-bool stream_same(const struct stream *a, const struct stream *b);
+/* 0: the legacy default one; 2: see stream_is_usable_here. */
+static inline uintptr_t stream_native(const struct stream *stream)
+{
+    return stream->native;
+}
+
+/* "cuda:0", never a UUID. */
+static inline const char *stream_device(const struct stream *stream)
+{
+    return stream->device->name;
+}
+
+/* Do both stand for the same native stream? A native stream has one handle, until a reset. */
+static inline bool stream_same(const struct stream *a, const struct stream *b)
+{
+    return stream_handle(a).id == stream_handle(b).id && a->thread == b->thread;
+}
 
 /* Makes one of a sluice.Stream, or of an object with __cuda_stream__, .cuda_stream or .ptr, which is kept alive. It
  * must be of `device` (NULL: any). A new reference; NULL with an exception, also if the stream was reset. */
@@ -85,7 +104,7 @@ int stream_make(const struct opened *device, const struct sluice_stream_params *
 
 /* CU_STREAM_PER_THREAD (2) is another stream on every thread, and a frame may end on any. On the thread that named it,
  * it is a stream as others. Elsewhere nothing can be queued behind it, except behind the device's legacy default
- * stream, which is ordered behind every thread's: there only stream_join and stream_finish take it. */
+ * stream, which is ordered behind every thread's: there only stream_join takes it. */
 bool stream_is_usable_here(const struct stream *stream);
 
 /* Does it capture a graph? Not known of another thread's default stream. No GIL needed. */
@@ -96,8 +115,12 @@ bool stream_captures(const struct stream *stream);
  * ended needs no wait; one of another library lives on after a reset, and is waited for. */
 int stream_join(struct sluice_stream join, const struct stream *stream);
 
-/* The CPU waits for it, so call it without the GIL. Returns as stream_join. */
-int stream_finish(const struct stream *stream);
+/* After a reset: gives it a new handle, for another library's stream lives on. False for one of ours. */
+bool stream_renew(struct stream *stream);
+
+/* Drops the handles of a device's foreign streams that are kept so that naming one again calls no driver: their owners
+ * may have ended them, so calls for all streams of the device must not find them. */
+void streams_forget(const struct opened *device);
 
 /* Releases owners of dropped streams of this interpreter. With the GIL. */
 void streams_release_owners(struct state *state);
@@ -111,10 +134,17 @@ void streams_clear(struct state *state);
 /* Keeps `owner` alive as long as the stream, unless it has an owner. Only for a stream that nobody else has yet. */
 void stream_own(struct state *state, struct stream *stream, PyObject *owner);
 
-/* Names a native stream, and keeps `owner` (or NULL) alive. */
+/* Names a native stream, and keeps `owner` (or NULL) alive. Without an owner it may be shared with other callers. */
 struct stream *stream_view(struct state *state, uintptr_t native, const char *device, PyObject *owner);
+
+/* Its own name for a foreign stream, which nobody shares. Takes `stream` (or NULL) over. */
+struct stream *stream_unshared(struct state *state, struct stream *stream);
 struct stream *stream_create(struct state *state, const char *device, const struct sluice_stream_params *params);
-int stream_ordinal(const struct stream *stream); /* of its device */
+
+static inline int stream_ordinal(const struct stream *stream) /* of its device */
+{
+    return stream->device->ordinal;
+}
 
 /* As the library's messages name it. */
 #define STREAM_NAME (DEVICE_NAME + 40)
@@ -131,7 +161,10 @@ int stream_check(const struct state *state, const struct stream *stream);
 bool stream_closed(const struct stream *stream);
 
 /* Was its device reset since it was made? */
-bool stream_was_reset(const struct stream *stream);
+static inline bool stream_was_reset(const struct stream *stream)
+{
+    return stream->resets != atomic_load(&stream->device->resets);
+}
 
 /* -1 with StaleHandleError if so. */
 int stream_check_reset(const struct state *state, const struct stream *stream);
@@ -146,6 +179,10 @@ bool stream_close_later(struct stream *stream);
  * outermost own `with` was left. */
 void stream_on_stack(struct stream *stream, bool own);
 bool stream_off_stack(struct stream *stream, bool own);
+
+/* The lock of streams' counts: for a few steps, never over a call. */
+void streams_lock(void);
+void streams_unlock(void);
 
 /* The thread's stack of current streams (stream_current.c). Pop removes the topmost `stream`, wherever it is, leaves
  * what was entered since, and returns as stream_off_stack. -1 with an exception. */

@@ -19,16 +19,6 @@ static struct stream *of_sources(const struct user *user, const struct source *s
     return NULL;
 }
 
-struct stream *lease_first(struct lease *lease)
-{
-    struct stream *first;
-
-    spin_lock(&lease->busy, lease->channel);
-    first = stream_keep(lease->used[0]);
-    spin_unlock(&lease->busy);
-    return first;
-}
-
 /* The stream that a frame was acquired on; after a reset one of ours. -1 with an exception. */
 static int of_frame(struct state *state, const struct user *user, struct lease *lease, struct stream_choice *choice)
 {

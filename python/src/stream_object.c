@@ -6,8 +6,6 @@
 
 #include <structmember.h>
 
-#include "stream_cache.h"
-
 struct stream_object {
     PyObject_HEAD struct state *state;
     struct stream *stream; /* NULL once closed */
@@ -156,7 +154,8 @@ PyObject *stream_from_handle(PyObject *module, PyObject *args)
     size_t native = PyLong_AsSize_t(handle);
     if (PyErr_Occurred())
         return NULL;
-    return stream_object(state, stream_view(state, native, device, owner == Py_None ? NULL : owner));
+    PyObject *kept = owner == Py_None ? NULL : owner;
+    return stream_object(state, stream_unshared(state, stream_view(state, native, device, kept)));
 }
 
 PyObject *stream_wrap(PyObject *module, PyObject *args)
@@ -172,7 +171,8 @@ PyObject *stream_wrap(PyObject *module, PyObject *args)
         stream_drop(stream);
         return stream ? Py_NewRef(object) : NULL;
     }
-    if (stream) /* PyTorch's too, which calls for frames do not keep: see of_torch() */
+    if ((stream =
+             stream_unshared(state, stream))) /* PyTorch's too, which calls for frames do not keep: see of_torch() */
         stream_own(state, stream, object);
     return stream_object(state, stream);
 }
@@ -416,12 +416,12 @@ static PyObject *of_device(PyObject *module, PyObject *name, bool reset)
     if (!opened)
         return NULL;
     streams_release_owners(state);
-    Py_BEGIN_ALLOW_THREADS native_forget(opened, false);
+    Py_BEGIN_ALLOW_THREADS streams_forget(opened);
     r = reset ? sluice_device_reset(opened->device) : sluice_device_synchronize(opened->device);
     Py_END_ALLOW_THREADS PyObject *none = r == 0 ? Py_NewRef(Py_None) : raise_result(state, r);
     if (reset && r != SLUICE_E_CAPTURING && r != SLUICE_E_FORKED) { /* also if the driver failed */
         device_was_reset(opened);
-        native_forget(opened, true);
+        streams_forget(opened);
     }
     return none;
 }

@@ -98,6 +98,7 @@ static PyObject *begin_frame(struct writer *writer, int64_t timeout_ns, PyObject
         lease_discard(lease);
         return NULL;
     }
+    lease_begun(lease);
     if ((meta || like || capture_ns) && header_fill(writer->state, &lease->frame, meta, like, capture_ns) < 0) {
         (void)lease_drop(lease);
         return NULL;
