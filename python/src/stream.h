@@ -34,6 +34,8 @@ void device_was_reset(const struct opened *device);
 
 /* ---- streams (stream.c; current ones: stream_current.c) ---- */
 
+#define STREAM_PER_THREAD ((uintptr_t)2) /* CU_STREAM_PER_THREAD */
+
 /* Python objects that streams kept alive, to be released by the interpreter that they belong to. */
 struct owner_queue;
 
@@ -113,7 +115,7 @@ bool stream_captures(const struct stream *stream);
 /* Makes `join`, a non-blocking stream of ours, wait for the work queued on `stream` so far. No GIL needed. Returns 0;
  * SLUICE_E_CAPTURING, with nothing queued, while `stream` captures; or a failure. A stream of ours that a reset has
  * ended needs no wait; one of another library lives on after a reset, and is waited for. */
-int stream_join(struct sluice_stream join, const struct stream *stream);
+int stream_join(struct sluice_stream join, struct stream *stream);
 
 /* After a reset: gives it a new handle, for another library's stream lives on. False for one of ours. */
 bool stream_renew(struct stream *stream);
@@ -130,6 +132,16 @@ int streams_init(struct state *state);
 void streams_clear(struct state *state);
 
 /* ---- between the files of streams ---- */
+
+/* Takes the handle's count over; NULL without memory. */
+struct stream *stream_new(const struct opened *device, unsigned resets, struct sluice_stream handle, uintptr_t native,
+                          enum sluice_stream_kind kind);
+
+/* Frees a stream without references, once its interpreter has released its owner. */
+void owner_queue_stream(struct stream *stream);
+
+/* Ends streams that captured when they were dropped. */
+void streams_end_again(void);
 
 /* Keeps `owner` alive as long as the stream, unless it has an owner. Only for a stream that nobody else has yet. */
 void stream_own(struct state *state, struct stream *stream, PyObject *owner);

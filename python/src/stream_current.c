@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Each thread's stack of current streams.
+ * Each thread's stack of current streams, and the end of a stream that may be on one.
  */
 #include "stream.h"
 
@@ -18,6 +18,77 @@ static _Thread_local struct stack stack;
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static int key_error;
+
+/* ---- closing ---- */
+
+bool stream_closed(const struct stream *stream)
+{
+    return atomic_load(&stream->closed);
+}
+
+int stream_check(const struct state *state, const struct stream *stream)
+{
+    char text[STREAM_NAME];
+
+    if (!stream_closed(stream))
+        return 0;
+    PyErr_Format(state->stream_closed, "%s was closed: make another one", stream_name(stream, text));
+    return -1;
+}
+
+int stream_close(const struct state *state, struct stream *stream)
+{
+    char text[STREAM_NAME];
+    unsigned current;
+
+    streams_lock();
+    current = stream->current;
+    if (current == 0)
+        atomic_store(&stream->closed, true);
+    streams_unlock();
+    if (current == 0)
+        return 0;
+    raise_as(state, ERROR_E_BUSY,
+             "%s is a current stream (%u times, on this thread or another): leave its `with` first, which closes it",
+             stream_name(stream, text), current);
+    return -1;
+}
+
+bool stream_close_later(struct stream *stream)
+{
+    bool later;
+
+    streams_lock();
+    later = stream->current > 0;
+    stream->closing = later;
+    if (!later)
+        atomic_store(&stream->closed, true);
+    streams_unlock();
+    return later;
+}
+
+void stream_on_stack(struct stream *stream, bool own)
+{
+    streams_lock();
+    stream->current++;
+    stream->entered += own;
+    streams_unlock();
+}
+
+bool stream_off_stack(struct stream *stream, bool own)
+{
+    bool outermost;
+
+    streams_lock();
+    if (--stream->current == 0 && stream->closing)
+        atomic_store(&stream->closed, true);
+    stream->entered -= own;
+    outermost = own && stream->entered == 0;
+    streams_unlock();
+    return outermost;
+}
+
+/* ---- the stack ---- */
 
 /* At the end of a thread. */
 static void drop_stack(void *of)

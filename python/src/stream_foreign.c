@@ -1,12 +1,137 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams of other libraries: which native stream an object stands for.
+ * Streams of other libraries: which native stream an object stands for, and the names of those.
  */
 #include <string.h>
 
 #include "framework.h"
 #include "stream.h"
 #include "stream_object.h"
+
+#define SHARED 64
+
+static struct stream *shared[SHARED]; /* without an owner, each with a reference */
+
+/* ---- native streams ---- */
+
+static struct stream **place_of(const struct opened *device, uintptr_t native)
+{
+    return &shared[(native / 64 + native / 4096 + native + (unsigned)device->ordinal) % SHARED];
+}
+
+static struct stream *find_shared(const struct opened *device, uintptr_t native)
+{
+    struct stream *found;
+
+    streams_lock();
+    found = *place_of(device, native);
+    if (found && found->device == device && found->native == native && !stream_was_reset(found))
+        stream_keep(found);
+    else
+        found = NULL;
+    streams_unlock();
+    return found;
+}
+
+static void share(struct stream *stream)
+{
+    struct stream **place = place_of(stream->device, stream->native), *old;
+
+    streams_lock();
+    old = *place;
+    *place = stream_keep(stream);
+    streams_unlock();
+    stream_drop(old);
+}
+
+void streams_forget(const struct opened *device)
+{
+    struct stream *dropped[SHARED];
+    unsigned count = 0;
+
+    streams_lock();
+    for (unsigned i = 0; i < SHARED; i++)
+        if (shared[i] && shared[i]->device == device) {
+            dropped[count++] = shared[i];
+            shared[i] = NULL;
+        }
+    streams_unlock();
+    while (count > 0)
+        stream_drop(dropped[--count]);
+}
+
+/* The library's handle, counted once more, so that this calls the driver only for the first. */
+static int wrap(const struct opened *device, uintptr_t native, struct sluice_stream *handle)
+{
+    return native == 0 ? sluice_stream_default(device->device, handle)
+                       : sluice_stream_wrap(device->device, native, NULL, NULL, handle);
+}
+
+static struct stream *name_foreign(struct state *state, uintptr_t native, const struct opened *device)
+{
+    unsigned resets = atomic_load(&device->resets);
+    struct sluice_stream handle;
+    struct stream *stream;
+    int r;
+
+    Py_BEGIN_ALLOW_THREADS r = wrap(device, native, &handle);
+    Py_END_ALLOW_THREADS if (r != 0) return (struct stream *)raise_result(state, r);
+    stream = stream_new(device, resets, handle, native, native == 0 ? SLUICE_STREAM_DEFAULT : SLUICE_STREAM_BORROWED);
+    return stream ? stream : (struct stream *)PyErr_NoMemory();
+}
+
+struct stream *stream_view(struct state *state, uintptr_t native, const char *device, PyObject *owner)
+{
+    const struct opened *opened = device_open(state, device);
+    struct stream *stream = NULL;
+
+    if (!opened)
+        return NULL;
+    if (native == 1)
+        native = 0;
+    if (!owner && native != STREAM_PER_THREAD && (stream = find_shared(opened, native)))
+        return stream;
+    if (!(stream = name_foreign(state, native, opened)))
+        return NULL;
+    if (owner)
+        stream_own(state, stream, owner);
+    else if (native != STREAM_PER_THREAD)
+        share(stream);
+    return stream;
+}
+
+struct stream *stream_unshared(struct state *state, struct stream *stream)
+{
+    struct stream *own;
+
+    if (!stream || stream->owner)
+        return stream;
+    own = name_foreign(state, stream->native, stream->device);
+    stream_drop(stream);
+    return own;
+}
+
+bool stream_renew(struct stream *stream)
+{
+    struct sluice_stream handle;
+
+    if (stream->kind == SLUICE_STREAM_OWNED || wrap(stream->device, stream->native, &handle) != 0)
+        return false;
+    atomic_store(&stream->id, handle.id);
+    return true;
+}
+
+struct stream *stream_of_native(struct state *state, uintptr_t native, const char *device)
+{
+    PyObject *owner = native > STREAM_PER_THREAD ? framework_owner(state, device_ordinal(device), native) : NULL;
+    struct stream *stream = stream_view(state, native, device, owner);
+
+    Py_XDECREF(owner);
+    streams_release_owners(state);
+    return stream;
+}
+
+/* ---- objects ---- */
 
 /* An attribute; NULL without an exception if there is none. */
 static PyObject *attribute(PyObject *object, const char *name)
