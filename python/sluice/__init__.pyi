@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, SupportsIndex, TypedDict, final, overload
+from typing import (TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, Protocol, SupportsIndex, TypedDict, final,
+                    overload)
 
 if TYPE_CHECKING:
     import numpy
@@ -89,7 +90,8 @@ class Stream:
     @property
     def native(self) -> int: ...
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        '''"host" or "cuda:N"'''
     @property
     def closed(self) -> bool: ...
     @property
@@ -99,7 +101,7 @@ class Stream:
     @property
     def __cuda_stream__(self) -> Callable[[], tuple[int, int]]: ...
     def __enter__(self) -> Stream: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None,
                  /) -> Literal[False]: ...
 
 @final
@@ -118,142 +120,327 @@ class Event:
     @property
     def closed(self) -> bool: ...
     def __enter__(self) -> Event: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None,
                  /) -> Literal[False]: ...
 
 class _Parallel:
     def __enter__(self) -> _Parallel: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None,
                  /) -> Literal[False]: ...
     def branch(self) -> AbstractContextManager[Stream]: ...
 
 def parallel(stream: _StreamLike | None = None) -> _Parallel: ...
-def current_stream(device: str | None = None) -> Stream | None: ...
+def current_stream(device: str | None = None) -> Stream | None:
+    """-> Stream or None
+
+    This thread's current stream: of the `with` that was entered last, of this device (None: of any). None where no `with`
+    has one."""
 def reset(device: str) -> None: ...
 def synchronize(device: str) -> None: ...
 def cipd_look(name: str) -> CipdInfo: ...
-def channels(folder: str | None = None, /) -> list[str]: ...
-def pixel_formats() -> tuple[str, ...]: ...
+def channels(folder: str | None = None, /) -> list[str]:
+    """-> list of str
+
+    The channels of a folder (None: this process's own) that have a writer. Raises AccessError for a folder that cannot be
+    read."""
+def pixel_formats() -> tuple[str, ...]:
+    """-> tuple of the names of all pixel formats"""
 
 class _Views:
     """What arrays and frames have in common; those of a frame are its first array's."""
     @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def nbytes(self) -> int: ...
-    @property
-    def pixel_format(self) -> str | None: ...
-    @property
-    def planes(self) -> tuple[Array, ...]: ...
-    @property
-    def device(self) -> str: ...
-    @property
-    def __array_interface__(self) -> dict[str, Any]: ...
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]: ...
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> _NDArray: ...
+    def device(self) -> str:
+        '''where it lies: "host", "cuda:0"'''
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> _NDArray:
+        """What NumPy calls: numpy() on host; a TypeError on a GPU."""
     def __buffer__(self, flags: int, /) -> memoryview: ...
-    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
-                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any: ...
-    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __dlpack_device__(self) -> tuple[int, int]:
+        '''-> (1, 0): the CPU; (2, N): the GPU "cuda:N"'''
+    def __reduce__(self) -> NoReturn: ...
 
 @final
 class Array(_Views):
+    """One array of a frame, in place. It has the buffer protocol, DLPack and NumPy's array interface; the lease of its
+    frame lasts as long as it, or anything made from it, lives."""
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """its name in the frame"""
     @property
-    def strides(self) -> tuple[int, ...]: ...
+    def dtype(self) -> str:
+        '''data type as text: "uint8", "float32", "bfloat16", "float32x4"'''
     @property
-    def ndim(self) -> int: ...
+    def shape(self) -> tuple[int, ...]:
+        """extents; of vectors ("float32x4") the lanes are the last one"""
     @property
-    def read_only(self) -> bool: ...
+    def strides(self) -> tuple[int, ...]:
+        """bytes from one element to the next, for each extent"""
     @property
-    def address(self) -> int: ...
+    def nbytes(self) -> int:
+        """bytes of all elements"""
     @property
-    def width(self) -> int | None: ...
+    def ndim(self) -> int:
+        """number of dimensions"""
     @property
-    def height(self) -> int | None: ...
+    def read_only(self) -> bool:
+        """True if it must not be written"""
     @property
-    def colour(self) -> tuple[int, int, int, int]: ...
+    def address(self) -> int:
+        """of the first byte, as an int"""
     @property
-    def row_order(self) -> Literal["top-down", "bottom-up"]: ...
+    def pixel_format(self) -> str | None:
+        """of an image: "bgr24", "nv12", ...; None for others"""
     @property
-    def alpha(self) -> Literal["unknown", "straight", "premultiplied", "opaque"]: ...
-    def numpy(self, pixel_format: str | None = None) -> _NDArray: ...
-    def copy(self) -> _NDArray: ...
-    def torch(self, copy: bool = False) -> torch.Tensor: ...
-    def cupy(self, copy: bool = False) -> Any: ...
-    def jax(self) -> Any: ...
+    def planes(self) -> tuple[Array, ...]:
+        """of an image: a tuple of Arrays, e.g. Y (H, W) and UV (H/2, W/2, 2) of nv12; () for others"""
+    @property
+    def width(self) -> int | None:
+        """of an image, in pixels; None for others"""
+    @property
+    def height(self) -> int | None:
+        """of an image, in rows; None for others"""
+    @property
+    def colour(self) -> tuple[int, int, int, int]:
+        """of an image: (primaries, transfer, matrix, range) by ITU-T H.273; 0: unknown"""
+    @property
+    def row_order(self) -> Literal["top-down", "bottom-up"]:
+        '''of an image: "top-down" or "bottom-up"'''
+    @property
+    def alpha(self) -> Literal["unknown", "straight", "premultiplied", "opaque"]:
+        '''of an image: "unknown", "straight", "premultiplied", "opaque"'''
+    def numpy(self, pixel_format: str | None = None) -> _NDArray:
+        """-> numpy.ndarray
+
+        The array in place, without a copy. Read-only for readers. The lease lasts as long as it, or anything made from it,
+        lives. `pixel_format` is the expected one ("bgr24"): FormatError if the array has another.
+
+        On a GPU it is a copy in pinned memory, writable and its own: see frame.fetch() for event loops. The CPU waits at most
+        10 s for a copy from a GPU: Timeout if work queued before it has not finished by then."""
+    def copy(self) -> _NDArray:
+        """-> numpy.ndarray
+
+        A writable copy of its own; from a GPU as numpy()."""
+    def torch(self, copy: bool = False) -> torch.Tensor:
+        """Writing to the tensor of a read-only frame kills the program: on a GPU its whole CUDA context (illegal address), on
+        host by SIGSEGV. PyTorch has no read-only tensors. Use copy=True, or Reader(writable=True) if the writer allows it.
+
+        -> torch.Tensor
+
+        The array in place. On a GPU it is for work on PyTorch's current stream: the frame ends behind that work. Name further
+        streams by used_on()."""
+    def cupy(self, copy: bool = False) -> Any:
+        """-> cupy.ndarray
+
+        The array in place, on a GPU. CuPy has no read-only arrays. It is the slot's own memory, and nothing keeps a program
+        from writing to it: that kills its CUDA context if the frame is read-only, see torch(). On a GPU it is for work on
+        CuPy's current stream: the frame ends behind that work. Name further streams by used_on()."""
+    def jax(self) -> Any:
+        """-> jax.Array
+
+        The array, in place if JAX can, else a copy. On a GPU it is for work on JAX's current stream: the frame ends behind
+        that work. Name further streams by used_on()."""
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's array interface, version 3"""
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """the CUDA array interface, version 3: of arrays on a GPU. It is the slot's own memory, and nothing keeps a program
+        from writing to it: that kills its CUDA context if the frame is read-only, see torch()."""
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+        """-> capsule
+
+        It is the slot's own memory, and nothing keeps a program from writing to it: that kills its CUDA context if the frame
+        is read-only, see torch(). From `max_version` 1.0 on the capsule has a flag for that, which PyTorch and CuPy ignore."""
 
 class _Frame(_Views):
-    def numpy(self, name: str | int | None = None, pixel_format: str | None = None) -> _NDArray: ...
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """of the first array"""
+    @property
+    def dtype(self) -> str:
+        """of the first array, as text"""
+    @property
+    def nbytes(self) -> int:
+        """of the first array"""
+    @property
+    def pixel_format(self) -> str | None:
+        """of the first array: "bgr24", "nv12", ...; None if it is not an image"""
+    @property
+    def planes(self) -> tuple[Array, ...]:
+        """of the first array: a tuple of Arrays; () if it is not an image"""
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's array interface, of the first array"""
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """the CUDA array interface, of the first array, on a GPU. It is the slot's own memory, and nothing keeps a program
+        from writing to it: that kills its CUDA context if the frame is read-only, see torch()."""
+    def numpy(self, name: str | int | None = None, pixel_format: str | None = None) -> _NDArray:
+        """-> numpy.ndarray
+
+        An array of the frame (the first one, or `name`) in place, without a copy. Read-only for readers. On a GPU it is a copy
+        in pinned memory. See Array.numpy.
+
+        The CPU waits at most 10 s for a copy from a GPU: Timeout if work queued before it has not finished by then."""
     @overload
     def view(self, name: str | int | None = None, *, kind: Literal["torch"]) -> torch.Tensor: ...
     @overload
-    def view(self, name: str | int | None = None, *, kind: Literal["cupy"] | None = None) -> Any: ...
-    def copy(self, name: str | int | None = None) -> _NDArray: ...
-    def torch(self, name: str | int | None = None, copy: bool = False) -> torch.Tensor: ...
-    def cupy(self, name: str | int | None = None, copy: bool = False) -> Any: ...
-    def jax(self, name: str | int | None = None) -> Any: ...
-    def used_on(self, *streams: _StreamLike) -> None: ...
-    def keys(self) -> tuple[str, ...]: ...
+    def view(self, name: str | int | None = None, *, kind: Literal["cupy"] | None = None) -> Any:
+        """-> memoryview | torch.Tensor | cupy.ndarray
+
+        The cheaper form, valid until the frame ends. On host a memoryview, which raises ValueError after that. On a GPU a
+        tensor of PyTorch (kind="cupy": an array of CuPy), made once for each slot, array and shape of a generation: it holds
+        no lease, and it keeps the slot's memory mapped while it lives, so that a CUDA graph captured with it can be replayed.
+        After the end of the frame it shows whatever is in the slot. The CPU waits for nothing. It is the slot's own memory,
+        and nothing keeps a program from writing to it: that kills its CUDA context if the frame is read-only, see torch()."""
+    def copy(self, name: str | int | None = None) -> _NDArray:
+        """-> numpy.ndarray
+
+        A writable copy of an array, which needs no lease.
+
+        The CPU waits at most 10 s for a copy from a GPU: Timeout if work queued before it has not finished by then."""
+    def torch(self, name: str | int | None = None, copy: bool = False) -> torch.Tensor:
+        """Writing to the tensor of a read-only frame kills the program: on a GPU its whole CUDA context (illegal address), on
+        host by SIGSEGV. PyTorch has no read-only tensors. Use copy=True, or Reader(writable=True) if the writer allows it.
+
+        -> torch.Tensor
+
+        An array of the frame in place. On a GPU it is for work on PyTorch's current stream: the frame ends behind that work.
+        Name further streams by used_on()."""
+    def cupy(self, name: str | int | None = None, copy: bool = False) -> Any:
+        """-> cupy.ndarray
+
+        An array of the frame in place, on a GPU. CuPy has no read-only arrays. It is the slot's own memory, and nothing keeps
+        a program from writing to it: that kills its CUDA context if the frame is read-only, see torch(). On a GPU it is for
+        work on CuPy's current stream: the frame ends behind that work. Name further streams by used_on()."""
+    def jax(self, name: str | int | None = None) -> Any:
+        """-> jax.Array
+
+        An array of the frame, in place if JAX can, else a copy. On a GPU it is for work on JAX's current stream: the frame
+        ends behind that work. Name further streams by used_on()."""
+    def used_on(self, *streams: _StreamLike) -> None:
+        """Work on these streams uses the frame, too: its end, by release, commit, cancel or the last reference, comes after
+        what they have queued by then. After release() it can be called as long as an array made from the frame lives. On host
+        it does nothing."""
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+        """Of the first array. It is the slot's own memory, and nothing keeps a program from writing to it: that kills its CUDA
+        context if the frame is read-only, see torch()."""
+    def keys(self) -> tuple[str, ...]:
+        """-> tuple of the arrays' names"""
     def __getitem__(self, which: str | SupportsIndex, /) -> Array: ...
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
     def __contains__(self, name: object, /) -> bool: ...
     @property
-    def slot(self) -> int: ...
+    def slot(self) -> int:
+        """number of its slot; the slot's memory stays where it is for a generation"""
     @property
-    def sequence(self) -> int: ...
-    @property
-    def generation(self) -> int: ...
+    def generation(self) -> int:
+        """1, 2... in a session; changes with the format"""
 
 @final
 class Frame(_Frame):
+    """A frame that a reader holds, in place. Its arrays: frame["depth"], frame[0], or, for the first one, the frame
+    itself: numpy(), the buffer protocol, DLPack.
+
+    The lease ends when the frame is released, by release(), `with` or its end, but not while an array made from it lives."""
     @property
-    def session(self) -> int: ...
+    def sequence(self) -> int:
+        """1, 2, 3... in the order of commits"""
     @property
-    def missed(self) -> int: ...
+    def session(self) -> int:
+        """one life of a writer; random, never 0"""
     @property
-    def capture_ns(self) -> int: ...
+    def missed(self) -> int:
+        """frames that this reader did not get since the one before"""
     @property
-    def capture_clock(self) -> int: ...
+    def capture_ns(self) -> int:
+        """when the content was captured, in nanoseconds of `capture_clock`"""
     @property
-    def commit_ns(self) -> int: ...
+    def capture_clock(self) -> int:
+        """0 time.monotonic_ns (the default), 1 time.time_ns, 2 TAI, 3 position in a recording, 255 another"""
     @property
-    def new_session(self) -> bool: ...
+    def commit_ns(self) -> int:
+        """when it was committed, in time.monotonic_ns of this process"""
     @property
-    def new_format(self) -> bool: ...
+    def new_session(self) -> bool:
+        """True for the first frame of a session other than the last one's"""
     @property
-    def released(self) -> bool: ...
+    def new_format(self) -> bool:
+        """True for the first frame of a generation"""
     @property
-    def meta(self) -> bytes: ...
-    def fetch(self, name: str | int | None = None) -> Awaitable[_NDArray]: ...
+    def released(self) -> bool:
+        """True once release() was called or `with` was left"""
+    @property
+    def meta(self) -> bytes:
+        """the writer's metadata, as bytes"""
+    def fetch(self, name: str | int | None = None) -> Awaitable[_NDArray]:
+        """-> awaitable numpy.ndarray
+
+        A writable copy of an array, as copy(), while the event loop goes on: the copy is queued by this call. The frame may be
+        released meanwhile, and the task that waits may be cancelled.
+
+        The CPU waits at most 10 s for a copy from a GPU: Timeout if work queued before it has not finished by then."""
     def copy_to(self, target: _Target | Mapping[str, _Target], name: str | int | None = None, *,
-                stream: _StreamLike | None = None) -> None: ...
-    def release(self) -> None: ...
+                stream: _StreamLike | None = None) -> None:
+        """Copies an array, or several (a mapping of names to targets), into the program's own memory: of NumPy, PyTorch, CuPy,
+        or anything with a buffer, DLPack or an array interface, with any strides, also negative ones. In host memory the copy
+        is done on return. On a GPU it is queued on `stream`, the thread's Sluice stream, or the current stream of the target's
+        framework; it is always ordered with the latter. The frame ends behind it.
+
+        The CPU waits at most 10 s for a copy from a GPU: Timeout if work queued before it has not finished by then. The target
+        may still be written to until it has finished.
+
+        Raises CaptureError if such a stream captures a graph: nothing was queued."""
+    def release(self) -> None:
+        """Ends the lease: at once, or, if arrays made from the frame live, with the last of them. The frame itself cannot be
+        used any more. A second call does nothing.
+
+        Raises LostError if the writer took the frame back while it was read; the driver's error if the end cannot be queued
+        behind the work on the frame's streams: then the frame ends once that work is done."""
     def __enter__(self) -> Frame: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None,
                  /) -> Literal[False]: ...
 
 @final
 class WriterFrame(_Frame):
-    capture_ns: int
-    capture_clock: int
+    """A slot to fill, from writer.frame(): with writer.frame() as f: f.numpy()[:] = image. Leaving `with` commits it; an
+    exception, or dropping the last reference, cancels it."""
     @property
-    def meta(self) -> bytes: ...
+    def sequence(self) -> int:
+        """0 until commit, then 1, 2, 3..."""
+    capture_ns: int
+    """when the content was captured; now, unless set. Nanoseconds of `capture_clock`"""
+    capture_clock: int
+    """0 time.monotonic_ns (the default), 1 time.time_ns, 2 TAI, 3 position in a recording, 255 another"""
+    @property
+    def meta(self) -> bytes:
+        """metadata for readers: up to 4,096 bytes"""
     @meta.setter
     def meta(self, value: _Buffer | bytes | bytearray | memoryview) -> None: ...
     @property
-    def ended(self) -> bool: ...
-    def commit(self) -> None: ...
-    def cancel(self) -> None: ...
-    def reshape(self, shape: int | Sequence[int], name: str | None = None) -> None: ...
-    def resize(self, width: int, height: int, name: str | None = None) -> None: ...
+    def ended(self) -> bool:
+        """True once it was committed or cancelled"""
+    def commit(self) -> None:
+        """Publishes the frame; leaving `with` does it. Arrays made from it are stale from then on: Python cannot take them
+        away, but writing to them changes what readers see.
+
+        On a GPU readers get it behind the work on the streams that used it (see torch(), used_on(), Writer.frame(stream=)).
+
+        Raises StaleError if it was committed or cancelled already, or the writer is closed; LostError, and cancels the frame,
+        if one of its streams waited for a frame (ahead=True) that was lost: nothing made from that is published; CaptureError
+        while one of its streams captures a graph: nothing was queued, and the frame can be committed after the capture."""
+    def cancel(self) -> None:
+        """Returns the slot unpublished; an exception in `with` does it. Raises CaptureError as commit()."""
+    def reshape(self, shape: int | Sequence[int], name: str | None = None) -> None:
+        """Gives an array of this frame another shape of as many dimensions, before numpy() is called.
+
+        Raises CapacityError if it has more bytes than the channel's format."""
+    def resize(self, width: int, height: int, name: str | None = None) -> None:
+        """The same for an image, in pixels."""
     def __enter__(self) -> WriterFrame: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None,
                  /) -> Literal[False]: ...
 
 class ReaderStats(NamedTuple):
@@ -368,36 +555,60 @@ class Reader:
                 ahead: bool = False, ahead_timeout: _Seconds | None = None,
                 staged: Literal["never", "if_needed", "always"] = "never", cipd: _CipdReader | None = None) -> Reader: ...
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """of the channel"""
     @property
-    def mode(self) -> Literal["newest", "in_order"]: ...
+    def mode(self) -> Literal["newest", "in_order"]:
+        '''"newest" or "in_order"'''
     @property
-    def closed(self) -> bool: ...
+    def closed(self) -> bool:
+        """True once closed"""
     @property
-    def device(self) -> str | None: ...
+    def device(self) -> str | None:
+        """where frames are used: "host", "cuda:0"; None before the first writer was met, unless asked for"""
     @property
-    def slots(self) -> int: ...
+    def slots(self) -> int:
+        """number of slots of the present generation; 0 before the first writer was met. It grows while the writer makes more"""
     @property
     def format(self) -> dict[str, Image | Tensor] | None: ...
-    def next(self, timeout: _Seconds | None = None, *, stream: _StreamLike | None = None) -> Frame: ...
-    def latest(self, *, stream: _StreamLike | None = None) -> Frame | None: ...
+    def next(self, timeout: _Seconds | None = None, *, stream: _StreamLike | None = None) -> Frame:
+        """-> Frame
+
+        The next frame: the newest one not yet taken, or the next in order. `timeout` in seconds; None waits for ever, also
+        while the channel has no writer. `stream`: on a GPU, the one that will use the frame, of Sluice or another library; if
+        it is None, the thread's Sluice stream (`with sluice.Stream()`), if there is one, and the current stream of each
+        framework that takes an array of the frame. The frame ends behind all of them. A stream of another device than the next
+        frame's raises WrongDeviceError.
+
+        Raises Timeout or NoWriter (both are TimeoutErrors) after the time-out; Closed (an EOFError) when the writer has closed
+        the channel and all is read; LimitError when the reader holds as many frames as `hold` allows, with their numbers;
+        LostError once after the writer evicted this reader."""
+    def latest(self, *, stream: _StreamLike | None = None) -> Frame | None:
+        """-> Frame | None
+
+        The newest frame if it was not taken yet; never waits. Raises Closed when the writer has closed the channel."""
     def next_async(self, timeout: _Seconds | None = None, *, stream: _StreamLike | None = None) -> Awaitable[Frame]: ...
-    def fileno(self) -> int: ...
+    def fileno(self) -> int:
+        """-> int
+
+        A descriptor that is readable when next() would not have to wait. It stays the same when the writer restarts. For
+        select, poll, event loops; do not read from it."""
     def stats(self) -> ReaderStats: ...
     def _format(self) -> tuple[tuple[Any, ...], ...] | None: ...
     def _retry(self) -> None: ...
     def cipd_info(self) -> CipdInfo: ...
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends the reader. Frames and arrays that live stay readable, and hold their leases, until they die."""
     def __iter__(self) -> Reader: ...
     def __next__(self) -> Frame: ...
     def __aiter__(self) -> Reader: ...
     def __anext__(self) -> Awaitable[Frame]: ...
     def __enter__(self) -> Reader: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None,
                  /) -> Literal[False]: ...
     async def __aenter__(self) -> Reader: ...
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                        trace: TracebackType | None, /) -> None: ...
+                        traceback: TracebackType | None, /) -> None: ...
 
 @final
 class Writer:
@@ -414,28 +625,49 @@ class Writer:
              uids: Sequence[int] = (), gids: Sequence[int] = (), graph: bool = True,
              cipd: _CipdWriter | None = None) -> Writer: ...
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """of the channel"""
     @property
-    def closed(self) -> bool: ...
+    def closed(self) -> bool:
+        """True once closed"""
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        '''where its slots lie: "host", "cuda:0"'''
     @property
     def format(self) -> dict[str, Image | Tensor]: ...
     def frame(self, timeout: _Seconds | None = None, *, meta: _Buffer | bytes | None = None, like: Frame | None = None,
-              capture_ns: int | None = None, stream: _StreamLike | None = None) -> WriterFrame: ...
+              capture_ns: int | None = None, stream: _StreamLike | None = None) -> WriterFrame:
+        """-> WriterFrame
+
+        Lends a free slot, for `with`: leaving commits it, an exception cancels it. `timeout` in seconds; None follows the
+        policy. `meta`: bytes for readers, up to 4,096. `like`: a Frame whose times and metadata are copied. `capture_ns`: when
+        the content was captured (now). `stream`: on a GPU, the one whose work fills the slot; see Reader.next.
+
+        Raises NoFreeSlot, with the holders of all slots, if none is free in time: the frame counts as dropped."""
     def try_frame(self, *, meta: _Buffer | bytes | None = None, like: Frame | None = None,
-                  capture_ns: int | None = None, stream: _StreamLike | None = None) -> WriterFrame | None: ...
+                  capture_ns: int | None = None, stream: _StreamLike | None = None) -> WriterFrame | None:
+        """-> WriterFrame | None
+
+        The same, and None instead of NoFreeSlot; never waits."""
     def send(self, array: _ArrayLike | Mapping[str, _ArrayLike], *, meta: _Buffer | bytes | None = None,
              like: Frame | None = None, capture_ns: int | None = None, pixel_format: str | None = None,
-             stream: _StreamLike | None = None) -> int: ...
+             stream: _StreamLike | None = None) -> int:
+        """-> int
+
+        Copies an array, or {name: array}, into a slot and commits it; returns its sequence. Arrays are anything with the
+        buffer protocol, DLPack or an array interface, with any strides. A shape larger than the format makes a new generation.
+        `pixel_format` says what the array is: FormatError if the channel's is another.
+
+        Raises NoFreeSlot; FormatError for another data type; TypeError for what is not an array."""
     def reformat(self, format: _Format | None = None, *, shape: int | Sequence[int] | None = None, dtype: _DType = None,
                  pitch_align: int = 0) -> None: ...
     def stats(self) -> WriterStats: ...
     def _format(self) -> tuple[tuple[Any, ...], ...]: ...
     def cipd_info(self) -> CipdInfo: ...
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends the channel: readers get what they have not read, then Closed. Frames still begun are cancelled."""
     def __enter__(self) -> Writer: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None,
                  /) -> Literal[False]: ...
 
 class Error(Exception):

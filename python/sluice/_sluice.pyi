@@ -75,20 +75,37 @@ class _Stream:
     def _state(self) -> int: ...
     def _synchronize(self) -> None: ...
     def _wait(self, other: Any, /) -> None: ...
+
 @disjoint_base
 class _Reader:
-    """The base of sluice.Reader: the calls for each frame."""
+    """The base of sluice.Reader (sluice/_reader.py)."""
     def __new__(cls, *args: Any) -> Self: ...
 
 @disjoint_base
 class _Writer:
-    """The base of sluice.Writer: the calls for each frame."""
+    """The base of sluice.Writer (sluice/_writer.py)."""
     def __new__(cls, *args: Any) -> Self: ...
 
 @final
+class _Fetch:
+    """A copy of a frame's array that is under way."""
+    def wait(self) -> None:
+        """: until the copy is done"""
+    def result(self) -> Any:
+        """-> numpy.ndarray, once, after that"""
+    @property
+    def done(self) -> bool:
+        """True: result() may be called"""
+
+@final
+class _Pinned:
+    """Pinned memory that a frame was copied into; the array's base."""
+
+@final
 class _LinkReader:
-    """Used by sluice.cuda_link. Calls for a frame return what `result` made of it, `none`, or a number: a result of the library,
-    or 100 once for a new session or format."""
+    """What sluice.cuda_link.Importer takes frames with."""
+    # Calls for a frame return what `result` made of it, `none`, or a number: a result of the library, or 100 once for a new
+    # session or format.
     def __new__(cls, reader: Reader, result: Callable[[Any], Any], none: object, timeout_ns: int, spin_ns: int, pageable: bool,
                 pipelined: bool, gpu_wait: bool, window: int, threshold: int) -> _LinkReader: ...
     @property
@@ -101,7 +118,7 @@ class _LinkReader:
 
 @final
 class _LinkWriter:
-    """Used by sluice.cuda_link."""
+    """What sluice.cuda_link.Exporter sends frames with."""
     def __new__(cls, writer: Writer, settles: bool, /) -> _LinkWriter: ...
     def send(self, address: int, stream: Any, /) -> int: ...
     def mark(self, stream: Any, /) -> None: ...
@@ -109,7 +126,7 @@ class _LinkWriter:
 
 @disjoint_base
 class _LinkFrame:
-    """The base of sluice.cuda_link.GpuFrame."""
+    """What sluice.cuda_link.GpuFrame is made on."""
     ptr: int
     size: int
     producer_stream: int | None
@@ -117,16 +134,28 @@ class _LinkFrame:
 
 @disjoint_base
 class _LinkExporter:
-    """The base of sluice.cuda_link.Exporter."""
+    """What sluice.cuda_link.Exporter is made on."""
     @property
     def _published(self) -> int: ...
-    def export(self, frame: GpuFrame) -> FrameOutcome: ...
+    def export(self, frame: GpuFrame) -> FrameOutcome:
+        """Publishes a frame: a copy on the GPU, which is queued; see docs/from-cuda-link.md for the stream.
+
+        SKIPPED_BARRIER while another program holds the activation barrier, SKIPPED_NOT_READY while the stream captures a graph
+        (nothing gets into that), or if the GPU has not finished one of the last frames within a second. FAILED if the size is
+        not exactly the format's, or the driver fails; the log says why. With strict_device or require_source_sync a ValueError
+        for what these forbid."""
     def _usually(self, link: _LinkWriter | None, bytes: int, outcome: FrameOutcome, unnamed: bool, /) -> None: ...
 
 @disjoint_base
 class _LinkImporter:
-    """The base of sluice.cuda_link.Importer."""
-    def get_frame(self, stream: Any = None) -> ImportResult[Any]: ...
-    def get_frame_cupy(self, stream: Any = None) -> ImportResult[Any]: ...
-    def get_frame_numpy(self) -> ImportResult[Any]: ...
+    """What sluice.cuda_link.Importer is made on."""
+    def get_frame(self, stream: Any = None) -> ImportResult[Any]:
+        """The newest frame as a tensor of PyTorch on the GPU, not copied; it is this one until a call gives another.
+
+        With `stream` (PyTorch's, CuPy's, or a native one as an int) that stream waits for the frame, else the CPU does."""
+    def get_frame_cupy(self, stream: Any = None) -> ImportResult[Any]:
+        """The same as an array of CuPy. `stream`, or CuPy's current one, waits for the frame."""
+    def get_frame_numpy(self) -> ImportResult[Any]:
+        """The newest frame in host memory, which the next call writes again. With d2h_pipelined the frame that the call before
+        began to copy: the first call says NO_FRAME."""
     def _usually(self, link: _LinkReader | None, /) -> None: ...

@@ -227,7 +227,9 @@ enum field {
     COLOUR,
     ROW_ORDER,
     ALPHA,
-    DEVICE
+    DEVICE,
+    INTERFACE,
+    CUDA_INTERFACE
 };
 
 static PyObject *array_get(PyObject *self, void *field)
@@ -256,70 +258,45 @@ static PyObject *array_get(PyObject *self, void *field)
     case ROW_ORDER: return PyUnicode_FromString(rows[image->row_order & 1]);
     case ALPHA: return PyUnicode_FromString(alphas[image->alpha & 3]);
     case DEVICE: return PyUnicode_FromString(device_text(array->lease->device));
+    case INTERFACE: return array_interface(self);
+    case CUDA_INTERFACE: return export_interface(array);
     }
     Py_RETURN_NONE;
 }
 
-static PyObject *array_get_interface(PyObject *self, void *Py_UNUSED(closure))
-{
-    return array_interface(self);
-}
-
-static PyObject *array_get_cuda_interface(PyObject *self, void *Py_UNUSED(closure))
-{
-    return export_interface((struct array *)self);
-}
-
 static PyMethodDef methods[] = {
-    { "numpy", METHOD(method_numpy), METH_FASTCALL | METH_KEYWORDS,
-      "numpy($self, pixel_format=None)\n--\n\n-> numpy.ndarray\n\n"
-      "The array in place, without a copy. Read-only for readers. The lease lasts as long as it, or anything made from "
-      "it,\n"
-      "lives. `pixel_format` is the expected one (\"bgr24\"): FormatError if the array has another.\n\n"
-      "On a GPU it is a copy in pinned memory, writable and its own: see frame.fetch() for event loops. " COPY_WAITS },
-    { "copy", METHOD(method_copy), METH_NOARGS,
-      "copy($self)\n--\n\n-> numpy.ndarray\n\nA writable copy of its own; from a GPU as numpy()." },
-    { "torch", METHOD(method_torch), METH_FASTCALL | METH_KEYWORDS,
-      "torch($self, copy=False)\n--\n\n" TORCH_WARNS "-> torch.Tensor\n\nThe array in place." TAKEN_BY("PyTorch") },
-    { "cupy", METHOD(method_cupy), METH_FASTCALL | METH_KEYWORDS,
-      "cupy($self, copy=False)\n--\n\n-> cupy.ndarray\n\n"
-      "The array in place, on a GPU. CuPy has no read-only arrays.\n" OWN_MEMORY TAKEN_BY("CuPy") },
-    { "jax", METHOD(method_jax), METH_NOARGS,
-      "jax($self)\n--\n\n-> jax.Array\n\nThe array, in place if JAX can, else a copy." TAKEN_BY("JAX") },
-    { "__array__", METHOD(array_for_numpy), METH_VARARGS | METH_KEYWORDS,
-      "__array__($self, dtype=None, copy=None)\n--\n\nWhat NumPy calls: numpy() on host; a TypeError on a GPU." },
-    { "__dlpack__", METHOD(method_dlpack), METH_FASTCALL | METH_KEYWORDS,
-      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n-> capsule\n\n" OWN_MEMORY
-      "\n"
-      "From `max_version` 1.0 on the capsule has a flag for that, which PyTorch and CuPy ignore." },
-    { "__dlpack_device__", METHOD(method_dlpack_device), METH_NOARGS,
-      "__dlpack_device__($self)\n--\n\n-> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" },
-    { "__reduce__", METHOD(array_no_pickle), METH_NOARGS, "__reduce__($self)\n--\n\n" },
+    { "numpy", METHOD(method_numpy), METH_FASTCALL | METH_KEYWORDS, DOC_Array_numpy },
+    { "copy", METHOD(method_copy), METH_NOARGS, DOC_Array_copy },
+    { "torch", METHOD(method_torch), METH_FASTCALL | METH_KEYWORDS, DOC_Array_torch },
+    { "cupy", METHOD(method_cupy), METH_FASTCALL | METH_KEYWORDS, DOC_Array_cupy },
+    { "jax", METHOD(method_jax), METH_NOARGS, DOC_Array_jax },
+    { "__array__", METHOD(array_for_numpy), METH_VARARGS | METH_KEYWORDS, DOC_Views_array },
+    { "__dlpack__", METHOD(method_dlpack), METH_FASTCALL | METH_KEYWORDS, DOC_Array_dlpack },
+    { "__dlpack_device__", METHOD(method_dlpack_device), METH_NOARGS, DOC_Views_dlpack_device },
+    { "__reduce__", METHOD(array_no_pickle), METH_NOARGS, DOC_Views_reduce },
     { NULL, NULL, 0, NULL },
 };
 
-#define FIELD(name, what, text) FIELD_BY(array_get, name, what, text)
+#define FIELD(name, what) FIELD_BY(array_get, #name, what, DOC_Array_##name)
 static PyGetSetDef fields[] = {
-    FIELD("name", NAME, "its name in the frame"),
-    FIELD("dtype", DTYPE, "data type as text: \"uint8\", \"float32\", \"bfloat16\", \"float32x4\""),
-    FIELD("shape", SHAPE, "extents; of vectors (\"float32x4\") the lanes are the last one"),
-    FIELD("strides", STRIDES, "bytes from one element to the next, for each extent"),
-    FIELD("nbytes", NBYTES, "bytes of all elements"),
-    FIELD("ndim", NDIM, "number of dimensions"),
-    FIELD("read_only", READ_ONLY, "True if it must not be written"),
-    FIELD("address", ADDRESS, "of the first byte, as an int"),
-    FIELD("device", DEVICE, "where it lies: \"host\", \"cuda:0\""),
-    FIELD("pixel_format", PIXEL_FORMAT, "of an image: \"bgr24\", \"nv12\", ...; None for others"),
-    FIELD("planes", PLANES,
-          "of an image: a tuple of Arrays, e.g. Y (H, W) and UV (H/2, W/2, 2) of nv12; () for others"),
-    FIELD("width", WIDTH, "of an image, in pixels; None for others"),
-    FIELD("height", HEIGHT, "of an image, in rows; None for others"),
-    FIELD("colour", COLOUR, "of an image: (primaries, transfer, matrix, range) by ITU-T H.273; 0: unknown"),
-    FIELD("row_order", ROW_ORDER, "of an image: \"top-down\" or \"bottom-up\""),
-    FIELD("alpha", ALPHA, "of an image: \"unknown\", \"straight\", \"premultiplied\", \"opaque\""),
-    { "__array_interface__", array_get_interface, NULL, "NumPy's array interface, version 3", NULL },
-    { "__cuda_array_interface__", array_get_cuda_interface, NULL,
-      "the CUDA array interface, version 3: of arrays on a GPU. " OWN_MEMORY, NULL },
+    FIELD(name, NAME),
+    FIELD(dtype, DTYPE),
+    FIELD(shape, SHAPE),
+    FIELD(strides, STRIDES),
+    FIELD(nbytes, NBYTES),
+    FIELD(ndim, NDIM),
+    FIELD(read_only, READ_ONLY),
+    FIELD(address, ADDRESS),
+    FIELD(pixel_format, PIXEL_FORMAT),
+    FIELD(planes, PLANES),
+    FIELD(width, WIDTH),
+    FIELD(height, HEIGHT),
+    FIELD(colour, COLOUR),
+    FIELD(row_order, ROW_ORDER),
+    FIELD(alpha, ALPHA),
+    FIELD_BY(array_get, "device", DEVICE, DOC_Views_device),
+    FIELD_BY(array_get, "__array_interface__", INTERFACE, DOC_Array_array_interface),
+    FIELD_BY(array_get, "__cuda_array_interface__", CUDA_INTERFACE, DOC_Array_cuda_array_interface),
     { NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -329,9 +306,7 @@ static PyType_Slot slots[] = {
     SLOT(Py_tp_methods, methods),
     SLOT(Py_tp_getset, fields),
     SLOT(Py_bf_getbuffer, array_getbuffer),
-    { Py_tp_doc,
-      (void *)"One array of a frame, in place. It has the buffer protocol, DLPack and NumPy's array interface;\n"
-              "the lease of its frame lasts as long as it, or anything made from it, lives." },
+    SLOT(Py_tp_doc, DOC_Array),
     { 0, NULL },
 };
 

@@ -109,8 +109,7 @@ static PyType_Slot frame_slots[] = {
     SLOT(Py_tp_init, frame_init),
     SLOT(Py_tp_dealloc, frame_dealloc),
     { Py_tp_members, frame_members },
-    { Py_tp_doc,
-      (void *)"_LinkFrame(ptr, size, producer_stream=None)\n--\n\nWhat sluice.cuda_link.GpuFrame is made on." },
+    SLOT(Py_tp_doc, "_LinkFrame(ptr, size, producer_stream=None)\n--\n\n" DOC_LinkFrame),
     { 0, NULL },
 };
 
@@ -214,19 +213,8 @@ static void exporter_dealloc(PyObject *self)
     free_object(self);
 }
 
-#define EXPORT_TEXT \
-    "export($self, frame)\n--\n\n" \
-    "Publishes a frame: a copy on the GPU, which is queued; see docs/from-cuda-link.md for the stream.\n\n" \
-    "SKIPPED_BARRIER while another program holds the activation barrier, SKIPPED_NOT_READY while the stream captures " \
-    "a graph\n" \
-    "(nothing gets into that), or if the GPU has not finished one of the last frames within a second. FAILED if the " \
-    "size is\n" \
-    "not exactly the format's, or the driver fails; the log says why. With strict_device or require_source_sync a " \
-    "ValueError\n" \
-    "for what these forbid."
-
 static PyMethodDef exporter_methods[] = {
-    { "export", METHOD(export), METH_FASTCALL | METH_KEYWORDS, EXPORT_TEXT },
+    { "export", METHOD(export), METH_FASTCALL | METH_KEYWORDS, DOC_LinkExporter_export },
     { "_usually", METHOD(export_usually), METH_VARARGS, NULL },
     { NULL, NULL, 0, NULL },
 };
@@ -240,7 +228,7 @@ static PyType_Slot exporter_slots[] = {
     SLOT(Py_tp_dealloc, exporter_dealloc),
     { Py_tp_methods, exporter_methods },
     { Py_tp_getset, exporter_fields },
-    { Py_tp_doc, (void *)"What sluice.cuda_link.Exporter is made on." },
+    SLOT(Py_tp_doc, DOC_LinkExporter),
     { 0, NULL },
 };
 
@@ -338,22 +326,10 @@ static void importer_dealloc(PyObject *self)
     free_object(self);
 }
 
-#define GET_TEXT \
-    "get_frame($self, stream=None)\n--\n\n" \
-    "The newest frame as a tensor of PyTorch on the GPU, not copied; it is this one until a call gives another.\n\n" \
-    "With `stream` (PyTorch's, CuPy's, or a native one as an int) that stream waits for the frame, else the CPU does."
-#define GET_CUPY_TEXT \
-    "get_frame_cupy($self, stream=None)\n--\n\n" \
-    "The same as an array of CuPy. `stream`, or CuPy's current one, waits for the frame."
-#define GET_NUMPY_TEXT \
-    "get_frame_numpy($self)\n--\n\n" \
-    "The newest frame in host memory, which the next call writes again. With d2h_pipelined the frame that the call\n" \
-    "before began to copy: the first call says NO_FRAME."
-
 static PyMethodDef importer_methods[] = {
-    { "get_frame", METHOD(get_frame), METH_FASTCALL | METH_KEYWORDS, GET_TEXT },
-    { "get_frame_cupy", METHOD(get_frame_cupy), METH_FASTCALL | METH_KEYWORDS, GET_CUPY_TEXT },
-    { "get_frame_numpy", METHOD(get_frame_numpy), METH_NOARGS, GET_NUMPY_TEXT },
+    { "get_frame", METHOD(get_frame), METH_FASTCALL | METH_KEYWORDS, DOC_LinkImporter_get_frame },
+    { "get_frame_cupy", METHOD(get_frame_cupy), METH_FASTCALL | METH_KEYWORDS, DOC_LinkImporter_get_frame_cupy },
+    { "get_frame_numpy", METHOD(get_frame_numpy), METH_NOARGS, DOC_LinkImporter_get_frame_numpy },
     { "_usually", METHOD(import_usually), METH_O, NULL },
     { NULL, NULL, 0, NULL },
 };
@@ -361,7 +337,7 @@ static PyMethodDef importer_methods[] = {
 static PyType_Slot importer_slots[] = {
     SLOT(Py_tp_dealloc, importer_dealloc),
     { Py_tp_methods, importer_methods },
-    { Py_tp_doc, (void *)"What sluice.cuda_link.Importer is made on." },
+    SLOT(Py_tp_doc, DOC_LinkImporter),
     { 0, NULL },
 };
 

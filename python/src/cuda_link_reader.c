@@ -126,12 +126,8 @@ static PyMethodDef methods[] = {
 };
 
 static PyType_Slot slots[] = {
-    SLOT(Py_tp_new, new),
-    SLOT(Py_tp_dealloc, dealloc),
-    SLOT(Py_tp_methods, methods),
-    { Py_tp_members, members },
-    { Py_tp_doc, (void *)"What sluice.cuda_link.Importer takes frames with." },
-    { 0, NULL },
+    SLOT(Py_tp_new, new),       SLOT(Py_tp_dealloc, dealloc),    SLOT(Py_tp_methods, methods),
+    { Py_tp_members, members }, SLOT(Py_tp_doc, DOC_LinkReader), { 0, NULL },
 };
 
 TYPE_SPEC(link_reader, "sluice._sluice._LinkReader", struct link, 0, slots);

@@ -221,10 +221,7 @@ static PyMethodDef methods[] = {
 };
 
 static PyType_Slot slots[] = {
-    SLOT(Py_tp_new, new),
-    SLOT(Py_tp_dealloc, dealloc),
-    SLOT(Py_tp_methods, methods),
-    { Py_tp_doc, (void *)"What sluice.cuda_link.Exporter sends frames with." },
+    SLOT(Py_tp_new, new), SLOT(Py_tp_dealloc, dealloc), SLOT(Py_tp_methods, methods), SLOT(Py_tp_doc, DOC_LinkWriter),
     { 0, NULL },
 };
 

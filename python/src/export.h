@@ -8,21 +8,6 @@
 #include "array.h"
 #include "framework.h"
 
-#define TORCH_WARNS \
-    "Writing to the tensor of a read-only frame kills the program: on a GPU its whole CUDA context (illegal " \
-    "address),\n" \
-    "on host by SIGSEGV. PyTorch has no read-only tensors. Use copy=True, or Reader(writable=True) if the writer " \
-    "allows it.\n\n"
-#define OWN_MEMORY \
-    "It is the slot's own memory, and nothing keeps a program from writing to it: that kills its CUDA context if " \
-    "the\n" \
-    "frame is read-only, see torch()."
-#define COPY_WAITS \
-    "The CPU waits at most 10 s for a copy from a GPU: Timeout if work queued before it has not finished by then."
-#define TAKEN_BY(framework) \
-    " On a GPU it is for work on " framework \
-    "'s current stream:\nthe frame ends behind that work. Name further streams by used_on()."
-
 /* The stream on which a frame will be used: `given` to a call, else the thread's current Sluice stream of that device,
  * else NULL in *out, as always on "host". `device` NULL: any. -1 with an exception. */
 int export_stream(struct state *state, const char *device, PyObject *given, struct stream **out);

@@ -348,17 +348,13 @@ PyObject *frame_fetch(PyObject *self, PyObject *const *args, Py_ssize_t count, P
 }
 
 static PyMethodDef methods[] = {
-    { "wait", METHOD(fetch_wait), METH_NOARGS,
-      "wait($self)\n--\n\n"
-      ": until the copy is done" },
-    { "result", METHOD(fetch_result), METH_NOARGS,
-      "result($self)\n--\n\n"
-      "-> numpy.ndarray, once, after that" },
+    { "wait", METHOD(fetch_wait), METH_NOARGS, DOC_Fetch_wait },
+    { "result", METHOD(fetch_result), METH_NOARGS, DOC_Fetch_result },
     { NULL, NULL, 0, NULL },
 };
 
 static PyGetSetDef fields[] = {
-    { "done", fetch_done, NULL, "True: result() may be called", NULL },
+    { "done", fetch_done, NULL, DOC_Fetch_done, NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -366,7 +362,7 @@ static PyType_Slot slots[] = {
     SLOT(Py_tp_dealloc, fetch_dealloc),
     SLOT(Py_tp_methods, methods),
     SLOT(Py_tp_getset, fields),
-    { Py_tp_doc, (void *)"A copy of a frame's array that is under way." },
+    SLOT(Py_tp_doc, DOC_Fetch),
     { 0, NULL },
 };
 

@@ -70,70 +70,35 @@ PyObject *frame_meta(PyObject *self, void *closure);
 PyObject *frame_device(PyObject *self, void *closure);
 
 #define FRAME_METHODS \
-    { "numpy", METHOD(frame_numpy), METH_FASTCALL | METH_KEYWORDS, \
-      "numpy($self, name=None, pixel_format=None)\n--\n\n-> numpy.ndarray\n\n" \
-      "An array of the frame (the first one, or `name`) in place, without a copy. Read-only for readers. On a GPU it " \
-      "is\n" \
-      "a copy in pinned memory. See Array.numpy.\n\n" COPY_WAITS }, \
-        { "view", METHOD(frame_view), METH_FASTCALL | METH_KEYWORDS, \
-          "view($self, name=None, *, kind=None)\n--\n\n-> memoryview | torch.Tensor | cupy.ndarray\n\n" \
-          "The cheaper form, valid until the frame ends. On host a memoryview, which raises ValueError after that. " \
-          "On a GPU\n" \
-          "a tensor of PyTorch (kind=\"cupy\": an array of CuPy), made once for each slot, array and shape of a " \
-          "generation: it\n" \
-          "holds no lease, and it keeps the slot's memory mapped while it lives, so that a CUDA graph captured with " \
-          "it can be\n" \
-          "replayed. After the end of the frame it shows whatever is in the slot. The CPU waits for " \
-          "nothing.\n" OWN_MEMORY }, \
-        { "copy", METHOD(frame_copy), METH_FASTCALL | METH_KEYWORDS, \
-          "copy($self, name=None)\n--\n\n-> numpy.ndarray\n\nA writable copy of an array, which needs no " \
-          "lease.\n\n" COPY_WAITS }, \
-        { "torch", METHOD(frame_torch), METH_FASTCALL | METH_KEYWORDS, \
-          "torch($self, name=None, copy=False)\n--\n\n" TORCH_WARNS "-> torch.Tensor\n\n" \
-          "An array of the frame in place." TAKEN_BY("PyTorch") }, \
-        { "cupy", METHOD(frame_cupy), METH_FASTCALL | METH_KEYWORDS, \
-          "cupy($self, name=None, copy=False)\n--\n\n-> cupy.ndarray\n\n" \
-          "An array of the frame in place, on a GPU. CuPy has no read-only arrays.\n" OWN_MEMORY TAKEN_BY("CuPy") }, \
-        { "jax", METHOD(frame_jax), METH_FASTCALL | METH_KEYWORDS, \
-          "jax($self, name=None)\n--\n\n-> jax.Array\n\n" \
-          "An array of the frame, in place if JAX can, else a copy." TAKEN_BY("JAX") }, \
-        { "used_on", METHOD(frame_used_on), METH_VARARGS, \
-          "used_on($self, *streams)\n--\n\n" \
-          "Work on these streams uses the frame, too: its end, by release, commit, cancel or the last reference, " \
-          "comes after\n" \
-          "what they have queued by then. After release() it can be called as long as an array made from the frame " \
-          "lives. On\n" \
-          "host it does nothing." }, \
-        { "__array__", METHOD(frame_array), METH_VARARGS | METH_KEYWORDS, \
-          "__array__($self, dtype=None, copy=None)\n--\n\nWhat NumPy calls: numpy() on host; a TypeError on a GPU." }, \
-        { "keys", METHOD(frame_keys), METH_NOARGS, "keys($self)\n--\n\n-> tuple of the arrays' names" }, \
-        { "__dlpack__", METHOD(frame_dlpack), METH_FASTCALL | METH_KEYWORDS, \
-          "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nOf the first " \
-          "array. " OWN_MEMORY }, \
-        { "__reduce__", METHOD(array_no_pickle), METH_NOARGS, "__reduce__($self)\n--\n\n" }, \
+    { "numpy", METHOD(frame_numpy), METH_FASTCALL | METH_KEYWORDS, DOC_Frame_numpy }, \
+        { "view", METHOD(frame_view), METH_FASTCALL | METH_KEYWORDS, DOC_Frame_view }, \
+        { "copy", METHOD(frame_copy), METH_FASTCALL | METH_KEYWORDS, DOC_Frame_copy }, \
+        { "torch", METHOD(frame_torch), METH_FASTCALL | METH_KEYWORDS, DOC_Frame_torch }, \
+        { "cupy", METHOD(frame_cupy), METH_FASTCALL | METH_KEYWORDS, DOC_Frame_cupy }, \
+        { "jax", METHOD(frame_jax), METH_FASTCALL | METH_KEYWORDS, DOC_Frame_jax }, \
+        { "used_on", METHOD(frame_used_on), METH_VARARGS, DOC_Frame_used_on }, \
+        { "__array__", METHOD(frame_array), METH_VARARGS | METH_KEYWORDS, DOC_Views_array }, \
+        { "keys", METHOD(frame_keys), METH_NOARGS, DOC_Frame_keys }, \
+        { "__dlpack__", METHOD(frame_dlpack), METH_FASTCALL | METH_KEYWORDS, DOC_Frame_dlpack }, \
+        { "__dlpack_device__", METHOD(frame_dlpack_device), METH_NOARGS, DOC_Views_dlpack_device }, \
     { \
-        "__dlpack_device__", METHOD(frame_dlpack_device), METH_NOARGS, \
-            "__dlpack_device__($self)\n--\n\n-> (1, 0): the CPU; (2, N): the GPU \"cuda:N\"" \
+        "__reduce__", METHOD(array_no_pickle), METH_NOARGS, DOC_Views_reduce \
     }
 
-#define CAPTURE_CLOCK_TEXT \
-    "0 time.monotonic_ns (the default), 1 time.time_ns, 2 TAI, 3 position in a recording, 255 another"
-#define SLOT_TEXT                     "number of its slot; the slot's memory stays where it is for a generation"
-#define GENERATION_TEXT               "1, 2... in a session; changes with the format"
-#define FRAME_FIELD(name, what, text) FIELD_BY(frame_field, name, what, text)
-#define FRAME_FIELDS \
-    FRAME_FIELD("shape", FIELD_SHAPE, "of the first array"), \
-        FRAME_FIELD("dtype", FIELD_DTYPE, "of the first array, as text"), \
-        FRAME_FIELD("nbytes", FIELD_NBYTES, "of the first array"), \
-        FRAME_FIELD("pixel_format", FIELD_PIXEL_FORMAT, \
-                    "of the first array: \"bgr24\", \"nv12\", ...; None if it is not an image"), \
-        FRAME_FIELD("planes", FIELD_PLANES, "of the first array: a tuple of Arrays; () if it is not an image"), \
-        FRAME_FIELD("__array_interface__", FIELD_INTERFACE, "NumPy's array interface, of the first array"), \
-        FRAME_FIELD("__cuda_array_interface__", FIELD_CUDA_INTERFACE, \
-                    "the CUDA array interface, of the first array, on a GPU. " OWN_MEMORY), \
+/* A number of the frame's header. */
+#define FRAME_MEMBER(name, type, text) \
     { \
-        "device", frame_device, NULL, "where it lies: \"host\", \"cuda:0\"", NULL \
+#name, type, offsetof(struct frame, header.name), READONLY, text \
     }
+#define FRAME_MEMBERS FRAME_MEMBER(slot, T_UINT, DOC_Frame_slot), FRAME_MEMBER(generation, T_UINT, DOC_Frame_generation)
+
+#define FRAME_FIELD(name, what) FIELD_BY(frame_field, #name, what, DOC_Frame_##name)
+#define FRAME_FIELDS \
+    FRAME_FIELD(shape, FIELD_SHAPE), FRAME_FIELD(dtype, FIELD_DTYPE), FRAME_FIELD(nbytes, FIELD_NBYTES), \
+        FRAME_FIELD(pixel_format, FIELD_PIXEL_FORMAT), FRAME_FIELD(planes, FIELD_PLANES), \
+        FIELD_BY(frame_field, "__array_interface__", FIELD_INTERFACE, DOC_Frame_array_interface), \
+        FIELD_BY(frame_field, "__cuda_array_interface__", FIELD_CUDA_INTERFACE, DOC_Frame_cuda_array_interface), \
+        FIELD_BY(frame_device, "device", 0, DOC_Views_device)
 
 #define FRAME_SLOTS \
     SLOT(Py_tp_dealloc, frame_dealloc), SLOT(Py_tp_iter, frame_iter), SLOT(Py_mp_subscript, frame_subscript), \

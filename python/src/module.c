@@ -108,20 +108,10 @@ static PyMethodDef methods[] = {
     { "_describe", METHOD(describe), METH_O, NULL },
     { "_pinned", METHOD(pinned), METH_NOARGS, NULL },
     { "_forget", METHOD(forget), METH_NOARGS, NULL },
-    { "pixel_formats", METHOD(pixel_formats), METH_NOARGS,
-      "pixel_formats($module)\n--\n\n"
-      "-> tuple of the names of all pixel formats" },
-    { "channels", METHOD(channels), METH_VARARGS,
-      "channels($module, folder=None, /)\n--\n\n"
-      "-> list of str\n\n"
-      "The channels of a folder (None: this process's own) that have a writer. Raises AccessError for\n"
-      "a folder that cannot be read." },
+    { "pixel_formats", METHOD(pixel_formats), METH_NOARGS, DOC_pixel_formats },
+    { "channels", METHOD(channels), METH_VARARGS, DOC_channels },
     { "_cipd_look", METHOD(cipd_look), METH_VARARGS, NULL },
-    { "current_stream", METHOD(current_stream), METH_VARARGS | METH_KEYWORDS,
-      "current_stream($module, device=None)\n--\n\n"
-      "-> Stream or None\n\n"
-      "This thread's current stream: of the `with` that was entered last, of this device (None: of\n"
-      "any). None where no `with` has one." },
+    { "current_stream", METHOD(current_stream), METH_VARARGS | METH_KEYWORDS, DOC_current_stream },
     { "_device_reset", METHOD(reset_device), METH_O, NULL },
     { "_device_synchronize", METHOD(synchronize_device), METH_O, NULL },
     { "_event_create", METHOD(event_create), METH_VARARGS, NULL },

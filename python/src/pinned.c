@@ -213,7 +213,7 @@ PyObject *pinned_object(struct state *state, struct pinned *pinned, uint64_t siz
 static PyType_Slot slots[] = {
     SLOT(Py_tp_dealloc, dealloc),
     SLOT(Py_bf_getbuffer, getbuffer),
-    { Py_tp_doc, (void *)"Pinned memory that a frame was copied into; the array's base." },
+    SLOT(Py_tp_doc, DOC_Pinned),
     { 0, NULL },
 };
 

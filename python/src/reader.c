@@ -322,68 +322,32 @@ static PyObject *retry(PyObject *self, PyObject *Py_UNUSED(none))
 }
 
 static PyMethodDef methods[] = {
-    { "next", METHOD(next), METH_FASTCALL | METH_KEYWORDS,
-      "next($self, timeout=None, *, stream=None)\n--\n\n-> Frame\n\n"
-      "The next frame: the newest one not yet taken, or the next in order. `timeout` in seconds; None waits for ever, "
-      "also\n"
-      "while the channel has no writer. `stream`: on a GPU, the one that will use the frame, of Sluice or another "
-      "library; if\n"
-      "it is None, the thread's Sluice stream (`with sluice.Stream()`), if there is one, and the current stream of "
-      "each\n"
-      "framework that takes an array of the frame. The frame ends behind all of them. A stream of another device than "
-      "the next\n"
-      "frame's raises WrongDeviceError.\n\n"
-      "Raises Timeout or NoWriter (both are TimeoutErrors) after the time-out; Closed (an EOFError) when the writer "
-      "has closed\n"
-      "the channel and all is read; LimitError when the reader holds as many frames as `hold` allows, with their "
-      "numbers;\n"
-      "LostError once after the writer evicted this reader." },
-    { "latest", METHOD(latest), METH_FASTCALL | METH_KEYWORDS,
-      "latest($self, *, stream=None)\n--\n\n-> Frame | None\n\n"
-      "The newest frame if it was not taken yet; never waits. Raises Closed when the writer has closed the channel." },
-    { "fileno", METHOD(fileno_), METH_NOARGS,
-      "fileno($self)\n--\n\n-> int\n\n"
-      "A descriptor that is readable when next() would not have to wait. It stays the same when the writer restarts. "
-      "For\n"
-      "select, poll, event loops; do not read from it." },
-    { "close", METHOD(close_), METH_NOARGS,
-      "close($self)\n--\n\n"
-      "Ends the reader. Frames and arrays that live stay readable, and hold their leases, until they die." },
+    { "next", METHOD(next), METH_FASTCALL | METH_KEYWORDS, DOC_Reader_next },
+    { "latest", METHOD(latest), METH_FASTCALL | METH_KEYWORDS, DOC_Reader_latest },
+    { "fileno", METHOD(fileno_), METH_NOARGS, DOC_Reader_fileno },
+    { "close", METHOD(close_), METH_NOARGS, DOC_Reader_close },
     { "_poll", METHOD(poll), METH_VARARGS, NULL },
     { "_descriptor", METHOD(descriptor), METH_NOARGS, NULL },
     { "_stats", METHOD(stats), METH_NOARGS, NULL },
     { "_format", METHOD(format), METH_NOARGS, NULL },
     { "_cipd_info", METHOD(cipd_reader_info), METH_NOARGS, NULL },
     { "_retry", METHOD(retry), METH_NOARGS, NULL },
-    { "__enter__", METHOD(enter), METH_NOARGS, "__enter__($self)\n--\n\n" },
-    { "__exit__", METHOD(leave), METH_FASTCALL, "__exit__($self, kind, error, traceback, /)\n--\n\n" },
+    { "__enter__", METHOD(enter), METH_NOARGS, DOC_Reader_enter },
+    { "__exit__", METHOD(leave), METH_FASTCALL, DOC_Reader_exit },
     { NULL, NULL, 0, NULL },
 };
 
 static PyGetSetDef fields[] = {
-    { "name", get_name, NULL, "of the channel", NULL },
-    { "mode", get_mode, NULL, "\"newest\" or \"in_order\"", NULL },
-    { "closed", get_closed, NULL, "True once closed", NULL },
-    { "device", get_device, NULL,
-      "where frames are used: \"host\", \"cuda:0\"; None before the first writer was met, unless asked "
-      "for",
-      NULL },
-    { "slots", get_slots, NULL,
-      "number of slots of the present generation; 0 before the first writer was met. It grows "
-      "while the writer\nmakes more",
-      NULL },
-    { NULL, NULL, NULL, NULL, NULL },
+    { "name", get_name, NULL, DOC_Reader_name, NULL },       { "mode", get_mode, NULL, DOC_Reader_mode, NULL },
+    { "closed", get_closed, NULL, DOC_Reader_closed, NULL }, { "device", get_device, NULL, DOC_Reader_device, NULL },
+    { "slots", get_slots, NULL, DOC_Reader_slots, NULL },    { NULL, NULL, NULL, NULL, NULL },
 };
 
 static PyType_Slot slots[] = {
-    SLOT(Py_tp_new, reader_new),
-    SLOT(Py_tp_dealloc, reader_dealloc),
-    SLOT(Py_tp_iter, iter),
-    SLOT(Py_tp_iternext, iter_next),
-    SLOT(Py_tp_methods, methods),
-    SLOT(Py_tp_getset, fields),
-    { Py_tp_doc, (void *)"The base of sluice.Reader (sluice/_reader.py)." },
-    { 0, NULL },
+    SLOT(Py_tp_new, reader_new),  SLOT(Py_tp_dealloc, reader_dealloc),
+    SLOT(Py_tp_iter, iter),       SLOT(Py_tp_iternext, iter_next),
+    SLOT(Py_tp_methods, methods), SLOT(Py_tp_getset, fields),
+    SLOT(Py_tp_doc, DOC_Reader),  { 0, NULL },
 };
 
 TYPE_SPEC(reader, "sluice._sluice._Reader", struct reader, Py_TPFLAGS_BASETYPE, slots);

@@ -14,6 +14,8 @@
 
 #include <sluice/sluice.h>
 
+#include "docstrings.h" /* made of the stubs by ../docstrings.py */
+
 enum error_index {
 #define ERROR_INDEX(name, number, text) ERROR_##name,
     SLUICE_RESULTS(ERROR_INDEX)

@@ -378,7 +378,7 @@ static PyMemberDef members[] = {
     { "_id", T_ULONGLONG, offsetof(struct stream_object, id), READONLY, NULL },
     { "_identity", T_ULONGLONG, offsetof(struct stream_object, identity), READONLY, NULL },
     { "_kind", T_INT, offsetof(struct stream_object, kind), READONLY, NULL },
-    { "device", T_STRING, offsetof(struct stream_object, device), READONLY, "\"host\" or \"cuda:N\"" },
+    { "device", T_STRING, offsetof(struct stream_object, device), READONLY, DOC_Stream_device },
     { NULL, 0, 0, 0, NULL },
 };
 

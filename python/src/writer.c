@@ -263,51 +263,29 @@ static PyObject *get_name(PyObject *self, void *Py_UNUSED(closure))
 }
 
 static PyMethodDef methods[] = {
-    { "frame", METHOD(frame), METH_FASTCALL | METH_KEYWORDS,
-      "frame($self, timeout=None, *, meta=None, like=None, capture_ns=None, stream=None)\n--\n\n-> WriterFrame\n\n"
-      "Lends a free slot, for `with`: leaving commits it, an exception cancels it. `timeout` in seconds; None follows "
-      "the\n"
-      "policy. `meta`: bytes for readers, up to 4,096. `like`: a Frame whose times and metadata are copied. "
-      "`capture_ns`: when\n"
-      "the content was captured (now). `stream`: on a GPU, the one whose work fills the slot; see Reader.next.\n\n"
-      "Raises NoFreeSlot, with the holders of all slots, if none is free in time: the frame counts as dropped." },
-    { "try_frame", METHOD(try_frame), METH_FASTCALL | METH_KEYWORDS,
-      "try_frame($self, *, meta=None, like=None, capture_ns=None, stream=None)\n--\n\n-> WriterFrame | None\n\n"
-      "The same, and None instead of NoFreeSlot; never waits." },
-    { "send", METHOD(writer_send), METH_FASTCALL | METH_KEYWORDS,
-      "send($self, array, *, meta=None, like=None, capture_ns=None, pixel_format=None, stream=None)\n--\n\n-> int\n\n"
-      "Copies an array, or {name: array}, into a slot and commits it; returns its sequence. Arrays are anything with "
-      "the\n"
-      "buffer protocol, DLPack or an array interface, with any strides. A shape larger than the format makes a new "
-      "generation.\n"
-      "`pixel_format` says what the array is: FormatError if the channel's is another.\n\n"
-      "Raises NoFreeSlot; FormatError for another data type; TypeError for what is not an array." },
-    { "close", METHOD(close_), METH_NOARGS,
-      "close($self)\n--\n\n"
-      "Ends the channel: readers get what they have not read, then Closed. Frames still begun are cancelled." },
+    { "frame", METHOD(frame), METH_FASTCALL | METH_KEYWORDS, DOC_Writer_frame },
+    { "try_frame", METHOD(try_frame), METH_FASTCALL | METH_KEYWORDS, DOC_Writer_try_frame },
+    { "send", METHOD(writer_send), METH_FASTCALL | METH_KEYWORDS, DOC_Writer_send },
+    { "close", METHOD(close_), METH_NOARGS, DOC_Writer_close },
     { "_reformat", METHOD(reformat), METH_VARARGS, NULL },
     { "_stats", METHOD(stats), METH_NOARGS, NULL },
     { "_format", METHOD(format), METH_NOARGS, NULL },
     { "_cipd_info", METHOD(cipd_writer_info), METH_NOARGS, NULL },
-    { "__enter__", METHOD(enter), METH_NOARGS, "__enter__($self)\n--\n\n" },
-    { "__exit__", METHOD(leave), METH_VARARGS, "__exit__($self, kind, error, traceback, /)\n--\n\n" },
+    { "__enter__", METHOD(enter), METH_NOARGS, DOC_Writer_enter },
+    { "__exit__", METHOD(leave), METH_VARARGS, DOC_Writer_exit },
     { NULL, NULL, 0, NULL },
 };
 
 static PyGetSetDef fields[] = {
-    { "name", get_name, NULL, "of the channel", NULL },
-    { "device", get_device, NULL, "where its slots lie: \"host\", \"cuda:0\"", NULL },
-    { "closed", get_closed, NULL, "True once closed", NULL },
+    { "name", get_name, NULL, DOC_Writer_name, NULL },
+    { "device", get_device, NULL, DOC_Writer_device, NULL },
+    { "closed", get_closed, NULL, DOC_Writer_closed, NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 
 static PyType_Slot slots[] = {
-    SLOT(Py_tp_new, writer_new),
-    SLOT(Py_tp_dealloc, writer_dealloc),
-    SLOT(Py_tp_methods, methods),
-    SLOT(Py_tp_getset, fields),
-    { Py_tp_doc, (void *)"The base of sluice.Writer (sluice/_writer.py)." },
-    { 0, NULL },
+    SLOT(Py_tp_new, writer_new), SLOT(Py_tp_dealloc, writer_dealloc), SLOT(Py_tp_methods, methods),
+    SLOT(Py_tp_getset, fields),  SLOT(Py_tp_doc, DOC_Writer),         { 0, NULL },
 };
 
 TYPE_SPEC(writer, "sluice._sluice._Writer", struct writer, Py_TPFLAGS_BASETYPE, slots);

@@ -405,51 +405,27 @@ static PyObject *repr(PyObject *self)
 
 static PyMethodDef methods[] = {
     FRAME_METHODS,
-    { "commit", METHOD(commit), METH_NOARGS,
-      "commit($self)\n--\n\n"
-      "Publishes the frame; leaving `with` does it. Arrays made from it are stale from then on: Python cannot take "
-      "them\n"
-      "away, but writing to them changes what readers see.\n\n"
-      "On a GPU readers get it behind the work on the streams that used it (see torch(), used_on(), "
-      "Writer.frame(stream=)).\n\n"
-      "Raises StaleError if it was committed or cancelled already, or the writer is closed; LostError, and cancels the "
-      "frame,\n"
-      "if one of its streams waited for a frame (ahead=True) that was lost: nothing made from that is published; "
-      "CaptureError\n"
-      "while one of its streams captures a graph: nothing was queued, and the frame can be committed after the "
-      "capture." },
-    { "cancel", METHOD(cancel), METH_NOARGS,
-      "cancel($self)\n--\n\n"
-      "Returns the slot unpublished; an exception in `with` does it. Raises CaptureError as commit()." },
-    { "reshape", METHOD(reshape), METH_VARARGS | METH_KEYWORDS,
-      "reshape($self, shape, name=None)\n--\n\n"
-      "Gives an array of this frame another shape of as many dimensions, before numpy() is called.\n\n"
-      "Raises CapacityError if it has more bytes than the channel's format." },
-    { "resize", METHOD(resize), METH_VARARGS | METH_KEYWORDS,
-      "resize($self, width, height, name=None)\n--\n\nThe same for an image, in pixels." },
-    { "__enter__", METHOD(enter), METH_NOARGS, "__enter__($self)\n--\n\n" },
-    { "__exit__", METHOD(leave), METH_FASTCALL, "__exit__($self, kind, error, traceback, /)\n--\n\n" },
+    { "commit", METHOD(commit), METH_NOARGS, DOC_WriterFrame_commit },
+    { "cancel", METHOD(cancel), METH_NOARGS, DOC_WriterFrame_cancel },
+    { "reshape", METHOD(reshape), METH_VARARGS | METH_KEYWORDS, DOC_WriterFrame_reshape },
+    { "resize", METHOD(resize), METH_VARARGS | METH_KEYWORDS, DOC_WriterFrame_resize },
+    { "__enter__", METHOD(enter), METH_NOARGS, DOC_WriterFrame_enter },
+    { "__exit__", METHOD(leave), METH_FASTCALL, DOC_WriterFrame_exit },
     { NULL, NULL, 0, NULL },
 };
 
-#define MEMBER(name, type, text) \
-    { \
-#name, type, offsetof(struct frame, header.name), READONLY, text \
-    }
 static PyMemberDef members[] = {
-    MEMBER(sequence, T_ULONGLONG, "0 until commit, then 1, 2, 3..."),
-    MEMBER(slot, T_UINT, SLOT_TEXT),
-    MEMBER(generation, T_UINT, GENERATION_TEXT),
+    FRAME_MEMBERS,
+    FRAME_MEMBER(sequence, T_ULONGLONG, DOC_WriterFrame_sequence),
     { NULL, 0, 0, 0, NULL },
 };
 
 static PyGetSetDef fields[] = {
     FRAME_FIELDS,
-    { "ended", get_ended, NULL, "True once it was committed or cancelled", NULL },
-    { "capture_ns", get, set, "when the content was captured; now, unless set. Nanoseconds of `capture_clock`",
-      (void *)(intptr_t)CAPTURE_NS },
-    { "capture_clock", get, set, CAPTURE_CLOCK_TEXT, (void *)(intptr_t)CAPTURE_CLOCK },
-    { "meta", get_meta, set, "metadata for readers: up to 4,096 bytes", (void *)(intptr_t)META },
+    { "ended", get_ended, NULL, DOC_WriterFrame_ended, NULL },
+    { "capture_ns", get, set, DOC_WriterFrame_capture_ns, (void *)(intptr_t)CAPTURE_NS },
+    { "capture_clock", get, set, DOC_WriterFrame_capture_clock, (void *)(intptr_t)CAPTURE_CLOCK },
+    { "meta", get_meta, set, DOC_WriterFrame_meta, (void *)(intptr_t)META },
     { NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -459,9 +435,7 @@ static PyType_Slot slots[] = {
     SLOT(Py_tp_methods, methods),
     { Py_tp_members, members },
     SLOT(Py_tp_getset, fields),
-    { Py_tp_doc, (void *)"A slot to fill, from writer.frame(): with writer.frame() as f: "
-                         "f.numpy()[:] = image.\n"
-                         "Leaving `with` commits it; an exception, or dropping the last reference, cancels it." },
+    SLOT(Py_tp_doc, DOC_WriterFrame),
     { 0, NULL },
 };
 

@@ -107,3 +107,26 @@ def test_it_has_a_signature(name):
 def test_help_shows_it():
     text = pydoc.plain(pydoc.render_doc(sluice.Reader))
     assert "next(self, /, timeout=None, *, stream=None)" in text and "next(timeout=None" not in text and "\n--\n" not in text
+
+
+def words_of(owner):
+    """{name: its docstring in the stubs} of a class, with its bases; "" is the class."""
+    node = CLASSES[owner]
+    found = {name: text for base in node.bases if getattr(base, "id", None) in CLASSES for name, text in words_of(base.id).items()}
+    found[""] = ast.get_docstring(node)
+    for each, after in zip(node.body, [*node.body[1:], None]):
+        if isinstance(each, ast.FunctionDef) and ast.get_docstring(each):
+            found[each.name] = ast.get_docstring(each)
+        elif isinstance(each, ast.AnnAssign) and isinstance(after, ast.Expr):
+            found[each.target.id] = inspect.cleandoc(after.value.value)
+    return {name: text for name, text in found.items() if text}
+
+
+@pytest.mark.parametrize("owner", ["Array", "Frame", "WriterFrame", "Reader", "Writer"])
+def test_editors_show_what_help_says(owner):
+    kind, words = getattr(sluice, owner), words_of(owner)
+    in_c = [name for name in members(kind) if not name.startswith("_") and inspect.getattr_static(kind, name).__class__.__name__ in
+            ("method_descriptor", "getset_descriptor", "member_descriptor")]
+    assert len(in_c) > 5 and [name for name in in_c if name not in words] == []
+    for name, text in words.items():
+        assert (inspect.getattr_static(kind, name) if name else kind).__doc__ == text, name
