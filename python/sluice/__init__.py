@@ -10,7 +10,7 @@
 
 NumPy is needed by numpy() and copy() only, and imported then.
 """
-from . import _sluice
+from . import _frames, _sluice
 from ._devices import reset, synchronize
 from ._events import Event
 from ._formats import Colour, Image, Tensor

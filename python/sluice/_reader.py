@@ -90,6 +90,24 @@ class Reader(_sluice._Reader):
         a thread share its current stream: name yours by `stream`."""
         return _coroutines().next_async(self, timeout, stream)
 
+    def fileno(self):
+        """-> int
+
+        A descriptor that is readable when next() would not have to wait. It stays the same when the writer restarts. For
+        select, poll, event loops; do not read from it."""
+        return self._descriptor()[0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback, /):
+        try:
+            self.close()
+        except _sluice.Error:
+            if kind is None:  # else the body's exception goes on
+                raise
+        return False
+
     def __aiter__(self):
         return iter(self)
 

@@ -6,6 +6,7 @@ from typing import Any, Self, TypeVar, final
 from typing_extensions import disjoint_base
 
 from . import AccessError as AccessError
+from . import Array as Array
 from . import CaptureError as CaptureError
 from . import Closed as Closed
 from . import ClosedError as ClosedError
@@ -13,6 +14,7 @@ from . import CorruptError as CorruptError
 from . import Error as Error
 from . import EventClosedError as EventClosedError
 from . import FormatError as FormatError
+from . import Frame as Frame
 from . import InvalidError as InvalidError
 from . import LimitError as LimitError
 from . import LostError as LostError
@@ -27,6 +29,7 @@ from . import Stream
 from . import Timeout as Timeout
 from . import UnsupportedError as UnsupportedError
 from . import VersionError as VersionError
+from . import WriterFrame as WriterFrame
 from . import WrongDeviceError as WrongDeviceError
 from . import current_stream as current_stream
 from .cuda_link._exporter_port import FrameOutcome, GpuFrame

@@ -67,6 +67,13 @@ class Writer(_sluice._Writer):
         What is known of a "cipd:" channel. Raises UnsupportedError on others."""
         return cipd_info(self._cipd_info())
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback, /):
+        self.close()
+        return False
+
     def __repr__(self):
         return f"<sluice.Writer of '{self.name}'{', closed' if self.closed else ''}>"
 

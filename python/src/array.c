@@ -188,29 +188,6 @@ static PyObject *method_dlpack_device(PyObject *self, PyObject *Py_UNUSED(none))
     return lease_dlpack_device(((struct array *)self)->lease->device);
 }
 
-static PyObject *array_repr(PyObject *self)
-{
-    struct array *array = (struct array *)self;
-    PyObject *dtype = dtype_text(array->state, array->a.dtype), *shape = array_shape(array), *made = NULL;
-
-    if (dtype && shape)
-        made = PyUnicode_FromFormat(
-            "<sluice.Array '%s' %U %S%s%s%s>", array->a.name, dtype, shape, array->a.image.pixel_format ? " " : "",
-            array->a.image.pixel_format ? sluice_pixel_format_name(array->a.image.pixel_format) : "",
-            array->a.read_only ? " read-only" : "");
-    Py_XDECREF(dtype);
-    Py_XDECREF(shape);
-    return made;
-}
-
-PyObject *array_no_pickle(PyObject *self, PyObject *Py_UNUSED(none))
-{
-    return PyErr_Format(PyExc_TypeError,
-                        "%R cannot be pickled or copied, as it is memory of a channel: pass what copy() returns, or "
-                        "open the channel in the other process",
-                        self);
-}
-
 enum field {
     NAME,
     DTYPE,
@@ -273,7 +250,6 @@ static PyMethodDef methods[] = {
     { "__array__", METHOD(array_for_numpy), METH_VARARGS | METH_KEYWORDS, DOC_Views_array },
     { "__dlpack__", METHOD(method_dlpack), METH_FASTCALL | METH_KEYWORDS, DOC_Array_dlpack },
     { "__dlpack_device__", METHOD(method_dlpack_device), METH_NOARGS, DOC_Views_dlpack_device },
-    { "__reduce__", METHOD(array_no_pickle), METH_NOARGS, DOC_Views_reduce },
     { NULL, NULL, 0, NULL },
 };
 
@@ -301,13 +277,8 @@ static PyGetSetDef fields[] = {
 };
 
 static PyType_Slot slots[] = {
-    SLOT(Py_tp_dealloc, array_dealloc),
-    SLOT(Py_tp_repr, array_repr),
-    SLOT(Py_tp_methods, methods),
-    SLOT(Py_tp_getset, fields),
-    SLOT(Py_bf_getbuffer, array_getbuffer),
-    SLOT(Py_tp_doc, DOC_Array),
-    { 0, NULL },
+    SLOT(Py_tp_dealloc, array_dealloc),     SLOT(Py_tp_methods, methods), SLOT(Py_tp_getset, fields),
+    SLOT(Py_bf_getbuffer, array_getbuffer), SLOT(Py_tp_doc, DOC_Array),   { 0, NULL },
 };
 
 TYPE_SPEC(array, "sluice.Array", struct array, Py_TPFLAGS_DISALLOW_INSTANTIATION, slots);

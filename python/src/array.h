@@ -31,9 +31,6 @@ PyObject *array_planes(PyObject *array);
 /* Is the array stale (its writer's frame was committed)? Then raises. */
 int array_check(struct array *array);
 
-/* __reduce__ of what is a lease, or has one. */
-PyObject *array_no_pickle(PyObject *self, PyObject *none);
-
 /* ---- array_host.c ---- */
 
 int array_getbuffer(PyObject *self, Py_buffer *view, int flags);

@@ -44,14 +44,6 @@ static PyObject *get_released(PyObject *self, void *Py_UNUSED(closure))
     return PyBool_FromLong(!((struct frame *)self)->lease);
 }
 
-static PyObject *repr(PyObject *self)
-{
-    const struct frame *frame = (const struct frame *)self;
-
-    return PyUnicode_FromFormat("<sluice.Frame %llu in slot %u%s>", (unsigned long long)frame->header.sequence,
-                                (unsigned)frame->header.slot, frame->lease ? "" : ", released");
-}
-
 static PyMethodDef methods[] = {
     FRAME_METHODS,
     { "fetch", METHOD(frame_fetch), METH_FASTCALL | METH_KEYWORDS, DOC_Frame_fetch },
@@ -84,7 +76,6 @@ static PyGetSetDef fields[] = {
 
 static PyType_Slot slots[] = {
     FRAME_SLOTS,
-    SLOT(Py_tp_repr, repr),
     SLOT(Py_tp_methods, methods),
     { Py_tp_members, members },
     SLOT(Py_tp_getset, fields),

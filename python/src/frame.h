@@ -15,7 +15,6 @@ struct frame {
     struct sluice_frame header;  /* as it began; its numbers outlive the lease */
     PyObject *views;             /* a list of memoryviews to end with the frame; NULL: none */
     struct slot_views *kept;     /* on a GPU, what view() gave (view.h); NULL: nothing */
-    struct unwritten *unwritten; /* SLUICE_DEBUG: what tells whether anything was written */
 };
 
 /* A frame that takes over `lease`; NULL with an exception, and the lease dropped. */
@@ -44,27 +43,15 @@ PyObject *frame_torch(PyObject *self, PyObject *const *args, Py_ssize_t count, P
 PyObject *frame_cupy(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
 PyObject *frame_jax(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
 PyObject *frame_used_on(PyObject *self, PyObject *streams);
-PyObject *frame_array(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *frame_copy(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
 PyObject *frame_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
 PyObject *frame_dlpack_device(PyObject *self, PyObject *none);
 PyObject *frame_keys(PyObject *self, PyObject *none);
 PyObject *frame_subscript(PyObject *self, PyObject *which);
-PyObject *frame_iter(PyObject *self);
 Py_ssize_t frame_length(PyObject *self);
-int frame_contains(PyObject *self, PyObject *name);
 int frame_getbuffer(PyObject *self, Py_buffer *view, int flags);
 
-enum frame_field {
-    FIELD_SHAPE,
-    FIELD_DTYPE,
-    FIELD_NBYTES,
-    FIELD_PIXEL_FORMAT,
-    FIELD_PLANES,
-    FIELD_INTERFACE,
-    FIELD_CUDA_INTERFACE
-};
-PyObject *frame_field(PyObject *self, void *field); /* of its first array */
+PyObject *frame_field(PyObject *self, void *name); /* of its first array */
 
 PyObject *frame_meta(PyObject *self, void *closure);
 PyObject *frame_device(PyObject *self, void *closure);
@@ -77,12 +64,10 @@ PyObject *frame_device(PyObject *self, void *closure);
         { "cupy", METHOD(frame_cupy), METH_FASTCALL | METH_KEYWORDS, DOC_Frame_cupy }, \
         { "jax", METHOD(frame_jax), METH_FASTCALL | METH_KEYWORDS, DOC_Frame_jax }, \
         { "used_on", METHOD(frame_used_on), METH_VARARGS, DOC_Frame_used_on }, \
-        { "__array__", METHOD(frame_array), METH_VARARGS | METH_KEYWORDS, DOC_Views_array }, \
         { "keys", METHOD(frame_keys), METH_NOARGS, DOC_Frame_keys }, \
         { "__dlpack__", METHOD(frame_dlpack), METH_FASTCALL | METH_KEYWORDS, DOC_Frame_dlpack }, \
-        { "__dlpack_device__", METHOD(frame_dlpack_device), METH_NOARGS, DOC_Views_dlpack_device }, \
     { \
-        "__reduce__", METHOD(array_no_pickle), METH_NOARGS, DOC_Views_reduce \
+        "__dlpack_device__", METHOD(frame_dlpack_device), METH_NOARGS, DOC_Views_dlpack_device \
     }
 
 /* A number of the frame's header. */
@@ -92,17 +77,20 @@ PyObject *frame_device(PyObject *self, void *closure);
     }
 #define FRAME_MEMBERS FRAME_MEMBER(slot, T_UINT, DOC_Frame_slot), FRAME_MEMBER(generation, T_UINT, DOC_Frame_generation)
 
-#define FRAME_FIELD(name, what) FIELD_BY(frame_field, #name, what, DOC_Frame_##name)
+#define FRAME_FIELD(name, doc) \
+    { \
+        name, frame_field, NULL, doc, (void *)name \
+    }
 #define FRAME_FIELDS \
-    FRAME_FIELD(shape, FIELD_SHAPE), FRAME_FIELD(dtype, FIELD_DTYPE), FRAME_FIELD(nbytes, FIELD_NBYTES), \
-        FRAME_FIELD(pixel_format, FIELD_PIXEL_FORMAT), FRAME_FIELD(planes, FIELD_PLANES), \
-        FIELD_BY(frame_field, "__array_interface__", FIELD_INTERFACE, DOC_Frame_array_interface), \
-        FIELD_BY(frame_field, "__cuda_array_interface__", FIELD_CUDA_INTERFACE, DOC_Frame_cuda_array_interface), \
+    FRAME_FIELD("shape", DOC_Frame_shape), FRAME_FIELD("dtype", DOC_Frame_dtype), \
+        FRAME_FIELD("nbytes", DOC_Frame_nbytes), FRAME_FIELD("pixel_format", DOC_Frame_pixel_format), \
+        FRAME_FIELD("planes", DOC_Frame_planes), FRAME_FIELD("__array_interface__", DOC_Frame_array_interface), \
+        FRAME_FIELD("__cuda_array_interface__", DOC_Frame_cuda_array_interface), \
         FIELD_BY(frame_device, "device", 0, DOC_Views_device)
 
 #define FRAME_SLOTS \
-    SLOT(Py_tp_dealloc, frame_dealloc), SLOT(Py_tp_iter, frame_iter), SLOT(Py_mp_subscript, frame_subscript), \
-        SLOT(Py_mp_length, frame_length), SLOT(Py_sq_contains, frame_contains), SLOT(Py_bf_getbuffer, frame_getbuffer)
+    SLOT(Py_tp_dealloc, frame_dealloc), SLOT(Py_mp_subscript, frame_subscript), SLOT(Py_mp_length, frame_length), \
+        SLOT(Py_bf_getbuffer, frame_getbuffer)
 
 /* ---- writer_frame.c ---- */
 
@@ -111,8 +99,5 @@ int meta_set(struct state *state, struct sluice_frame *frame, PyObject *meta);
 
 /* Fills in what frame(meta=, like=, capture_ns=) were given; each may be NULL or None. */
 int header_fill(struct state *state, struct sluice_frame *frame, PyObject *meta, PyObject *like, PyObject *capture_ns);
-
-/* Begins one; *result says why there is none if that is not an error yet (SLUICE_NO_SLOT). */
-PyObject *writer_frame_new(struct state *state, struct lease *lease);
 
 #endif

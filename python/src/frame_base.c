@@ -24,7 +24,6 @@ PyObject *frame_new(struct state *state, PyTypeObject *type, struct lease *lease
     frame->header = lease->frame;
     frame->views = NULL;
     frame->kept = NULL;
-    frame->unwritten = NULL;
     return (PyObject *)frame;
 }
 
@@ -37,7 +36,6 @@ void frame_dealloc(PyObject *self)
     lease_weak_drop(frame->past);
     Py_XDECREF(frame->views);
     slot_views_drop(frame->kept);
-    free(frame->unwritten);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -135,21 +133,6 @@ static PyObject *get_array(PyObject *self, PyObject *which)
 
     (void)lease_drop(lease);
     return array;
-}
-
-/* Looks up an array by the argument `name`, and converts it. */
-static PyObject *through_array(const char *function, PyObject *self, PyObject *const *args, Py_ssize_t count,
-                               PyObject *keywords, PyObject *(*make)(PyObject *))
-{
-    static const char *const names[] = { "name", NULL };
-    PyObject *values[1];
-
-    if (parse_fast(function, names, 1, args, count, keywords, values) < 0)
-        return NULL;
-    PyObject *array = get_array(self, values[0]);
-    PyObject *made = array ? make(array) : NULL;
-    Py_XDECREF(array);
-    return made;
 }
 
 PyObject *frame_numpy(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
@@ -258,7 +241,15 @@ PyObject *frame_view(PyObject *self, PyObject *const *args, Py_ssize_t count, Py
 
 PyObject *frame_copy(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
-    return through_array("copy", self, args, count, keywords, array_copy);
+    static const char *const names[] = { "name", NULL };
+    PyObject *values[1];
+
+    if (parse_fast("copy", names, 1, args, count, keywords, values) < 0)
+        return NULL;
+    PyObject *array = get_array(self, values[0]);
+    PyObject *made = array ? array_copy(array) : NULL;
+    Py_XDECREF(array);
+    return made;
 }
 
 /* A tensor of PyTorch is made without an Array in between. */
@@ -324,17 +315,6 @@ PyObject *frame_used_on(PyObject *self, PyObject *streams)
     Py_RETURN_NONE;
 }
 
-PyObject *frame_array(PyObject *self, PyObject *args, PyObject *keywords)
-{
-    PyObject *array = get_array(self, NULL);
-    PyObject *method = array ? PyObject_GetAttrString(array, "__array__") : NULL;
-    PyObject *made = method ? PyObject_Call(method, args, keywords) : NULL;
-
-    Py_XDECREF(method);
-    Py_XDECREF(array);
-    return made;
-}
-
 PyObject *frame_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 {
     PyObject *array = get_array(self, NULL);
@@ -398,31 +378,10 @@ PyObject *frame_keys(PyObject *self, PyObject *Py_UNUSED(none))
     return names;
 }
 
-PyObject *frame_iter(PyObject *self)
+PyObject *frame_field(PyObject *self, void *name)
 {
-    PyObject *names = frame_keys(self, NULL);
-    PyObject *iterator = names ? PyObject_GetIter(names) : NULL;
-
-    Py_XDECREF(names);
-    return iterator;
-}
-
-int frame_contains(PyObject *self, PyObject *name)
-{
-    PyObject *names = frame_keys(self, NULL);
-    int found = names ? PySequence_Contains(names, name) : -1;
-
-    Py_XDECREF(names);
-    return found;
-}
-
-PyObject *frame_field(PyObject *self, void *field)
-{
-    static const char *const names[] = {
-        "shape", "dtype", "nbytes", "pixel_format", "planes", "__array_interface__", "__cuda_array_interface__"
-    };
     PyObject *array = get_array(self, NULL);
-    PyObject *value = array ? PyObject_GetAttrString(array, names[(intptr_t)field]) : NULL;
+    PyObject *value = array ? PyObject_GetAttrString(array, name) : NULL;
 
     Py_XDECREF(array);
     return value;

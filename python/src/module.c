@@ -149,9 +149,7 @@ static int add_types(PyObject *module, struct state *state)
 static int execute(PyObject *module)
 {
     struct state *state = PyModule_GetState(module);
-    const char *debug = getenv("SLUICE_DEBUG");
 
-    state->debug = debug && *debug;
     state->read_only = PyUnicode_FromString("the frame belongs to a reader and is read-only (open the reader with "
                                             "writable=True if the writer allows it)");
     if (!state->read_only || errors_init(module, state) < 0 || streams_init(state) < 0 || add_types(module, state) < 0)

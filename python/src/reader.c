@@ -143,16 +143,6 @@ static int descriptor_of(struct reader *reader, struct channel *channel)
     return r < 0 ? -1 : r;
 }
 
-static PyObject *fileno_(PyObject *self, PyObject *Py_UNUSED(none))
-{
-    struct reader *reader = (struct reader *)self;
-    struct channel *channel = reader_channel(reader);
-    int descriptor = channel ? descriptor_of(reader, channel) : -1;
-
-    channel_drop(channel);
-    return descriptor < 0 ? NULL : PyLong_FromLong(descriptor);
-}
-
 static void drop_keeper(PyObject *capsule)
 {
     struct channel *channel = PyCapsule_GetPointer(capsule, "sluice.channel");
@@ -185,20 +175,6 @@ static PyObject *close_(PyObject *self, PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
-static PyObject *leave(PyObject *self, PyObject *const *args, Py_ssize_t count)
-{
-    if (reader_close((struct reader *)self) < 0) {
-        if (count == 0 || args[0] == Py_None)
-            return NULL;
-        PyErr_Clear();
-    }
-    Py_RETURN_FALSE;
-}
-
-static PyObject *enter(PyObject *self, PyObject *Py_UNUSED(none))
-{
-    return Py_NewRef(self);
-}
 static void reader_dealloc(PyObject *self)
 {
     struct reader *reader = (struct reader *)self;
@@ -324,7 +300,6 @@ static PyObject *retry(PyObject *self, PyObject *Py_UNUSED(none))
 static PyMethodDef methods[] = {
     { "next", METHOD(next), METH_FASTCALL | METH_KEYWORDS, DOC_Reader_next },
     { "latest", METHOD(latest), METH_FASTCALL | METH_KEYWORDS, DOC_Reader_latest },
-    { "fileno", METHOD(fileno_), METH_NOARGS, DOC_Reader_fileno },
     { "close", METHOD(close_), METH_NOARGS, DOC_Reader_close },
     { "_poll", METHOD(poll), METH_VARARGS, NULL },
     { "_descriptor", METHOD(descriptor), METH_NOARGS, NULL },
@@ -332,8 +307,6 @@ static PyMethodDef methods[] = {
     { "_format", METHOD(format), METH_NOARGS, NULL },
     { "_cipd_info", METHOD(cipd_reader_info), METH_NOARGS, NULL },
     { "_retry", METHOD(retry), METH_NOARGS, NULL },
-    { "__enter__", METHOD(enter), METH_NOARGS, DOC_Reader_enter },
-    { "__exit__", METHOD(leave), METH_FASTCALL, DOC_Reader_exit },
     { NULL, NULL, 0, NULL },
 };
 

@@ -86,7 +86,6 @@ struct state {
     struct known_type known[KNOWN_TYPES];        /* framework.c's */
     unsigned known_count;
     bool torch_up;
-    bool debug;                 /* SLUICE_DEBUG is set */
     struct owner_queue *owners; /* stream.c's */
 };
 
@@ -114,10 +113,9 @@ static inline struct state *state_of_class(PyTypeObject *type)
         name, get, NULL, text, (void *)(intptr_t)what \
     }
 #define TYPE_SPEC(name_, full_name, struct_, flags_, slots_) \
-    PyType_Spec name_##_spec = { .name = full_name, \
-                                 .basicsize = sizeof(struct_), \
-                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | (flags_), \
-                                 .slots = slots_ }
+    PyType_Spec name_##_spec = { \
+        .name = full_name, .basicsize = sizeof(struct_), .flags = Py_TPFLAGS_DEFAULT | (flags_), .slots = slots_ \
+    }
 #define SLOT(id, f) \
     { \
         id, (void *)(f) \

@@ -197,26 +197,26 @@ static PyObject *answer(struct stream_object *object, struct stream *stream, int
     return made;
 }
 
-static PyObject *query(PyObject *self, PyObject *Py_UNUSED(none))
+/* The result of a call of the library; `value` or, if that is NULL, whether it is 0. */
+static PyObject *call(PyObject *self, int (*function)(struct sluice_stream), PyObject *value)
 {
     struct stream *stream = stream_object_use(self);
     int r;
 
     if (!stream)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS r = sluice_stream_query(stream_handle(stream));
-    Py_END_ALLOW_THREADS return answer((struct stream_object *)self, stream, r, NULL);
+    Py_BEGIN_ALLOW_THREADS r = function(stream_handle(stream));
+    Py_END_ALLOW_THREADS return answer((struct stream_object *)self, stream, r, value);
+}
+
+static PyObject *query(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return call(self, sluice_stream_query, NULL);
 }
 
 static PyObject *synchronize(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    struct stream *stream = stream_object_use(self);
-    int r;
-
-    if (!stream)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS r = sluice_stream_synchronize(stream_handle(stream));
-    Py_END_ALLOW_THREADS return answer((struct stream_object *)self, stream, r, Py_None);
+    return call(self, sluice_stream_synchronize, Py_None);
 }
 
 static PyObject *wait_for(PyObject *self, PyObject *other)

@@ -87,7 +87,6 @@ static PyObject *begin_frame(struct writer *writer, int64_t timeout_ns, PyObject
 {
     PyObject *meta = values[0], *like = values[1], *capture_ns = values[2];
     struct lease *lease = lease_new(writer->channel);
-    PyObject *frame;
 
     if (!lease)
         return NULL;
@@ -103,8 +102,7 @@ static PyObject *begin_frame(struct writer *writer, int64_t timeout_ns, PyObject
         (void)lease_drop(lease);
         return NULL;
     }
-    frame = writer_frame_new(writer->state, lease);
-    return frame;
+    return frame_new(writer->state, writer->state->writer_frame, lease);
 }
 
 static PyObject *frame(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
@@ -182,21 +180,6 @@ static PyObject *close_(PyObject *self, PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
-static PyObject *enter(PyObject *self, PyObject *Py_UNUSED(none))
-{
-    return Py_NewRef(self);
-}
-
-static PyObject *leave(PyObject *self, PyObject *Py_UNUSED(args))
-{
-    PyObject *done = close_(self, NULL);
-
-    if (!done)
-        return NULL;
-    Py_DECREF(done);
-    Py_RETURN_FALSE;
-}
-
 /* The channel ends with the last frame that is still begun. */
 static void writer_dealloc(PyObject *self)
 {
@@ -271,8 +254,6 @@ static PyMethodDef methods[] = {
     { "_stats", METHOD(stats), METH_NOARGS, NULL },
     { "_format", METHOD(format), METH_NOARGS, NULL },
     { "_cipd_info", METHOD(cipd_writer_info), METH_NOARGS, NULL },
-    { "__enter__", METHOD(enter), METH_NOARGS, DOC_Writer_enter },
-    { "__exit__", METHOD(leave), METH_VARARGS, DOC_Writer_exit },
     { NULL, NULL, 0, NULL },
 };
 

@@ -5,74 +5,10 @@
 #include "frame.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <structmember.h>
 
-/* ---- SLUICE_DEBUG: was anything written? ---- */
-
 #define CLOSED "channel '%s': this writer is closed, which has cancelled the frame: commit before close()"
-
-enum { SAMPLES = 64 };
-static const unsigned char mark[] = { 0x5a, 0xa5, 0xc3, 0x3c, 0x96, 0x69, 0xf0, 0x0f };
-
-struct unwritten {
-    unsigned char *first;
-    size_t step, size; /* samples lie `step` bytes apart */
-};
-
-/* Writes marks into the first array; commit checks whether all of them are still there. */
-static void begin_watching(struct frame *frame)
-{
-    struct sluice_array a;
-    struct unwritten *watch;
-
-    if (frame->device || sluice_frame_array_at(&frame->lease->frame, 0, &a) != 0 || a.nbytes < sizeof mark ||
-        !(watch = malloc(sizeof *watch)))
-        return;
-    watch->first = a.data;
-    watch->size = (size_t)a.nbytes - sizeof mark + 1;
-    watch->step = watch->size / SAMPLES + 1;
-    for (size_t at = 0; at < watch->size; at += watch->step < sizeof mark ? sizeof mark : watch->step)
-        memcpy(watch->first + at, mark, sizeof mark);
-    frame->unwritten = watch;
-}
-
-static bool was_written(const struct unwritten *watch)
-{
-    for (size_t at = 0; at < watch->size; at += watch->step < sizeof mark ? sizeof mark : watch->step)
-        if (memcmp(watch->first + at, mark, sizeof mark) != 0)
-            return true;
-    return false;
-}
-
-/* Are all marks still there? Ends the watch. With the channel entered. */
-static bool is_blank(struct frame *frame, const struct channel *channel)
-{
-    struct unwritten *watch = frame->unwritten;
-    bool blank = watch && channel->writer && !was_written(watch); /* a closed writer has unmapped it */
-
-    free(watch);
-    frame->unwritten = NULL;
-    return blank;
-}
-
-static int warn_unwritten(const char *channel)
-{
-    return PyErr_WarnFormat(PyExc_RuntimeWarning, 2,
-                            "channel '%s': nothing was written to the committed frame; did a function allocate a new "
-                            "array for its result (OpenCV does if dst does not fit)?",
-                            channel);
-}
-
-PyObject *writer_frame_new(struct state *state, struct lease *lease)
-{
-    PyObject *self = frame_new(state, state->writer_frame, lease);
-
-    if (self && state->debug)
-        begin_watching((struct frame *)self);
-    return self;
-}
 
 /* ---- metadata ---- */
 
@@ -198,16 +134,6 @@ static PyObject *end(struct frame *frame, struct lease *lease, bool commit, bool
     struct channel *channel = lease->channel;
     int r;
 
-    if (frame->unwritten) {
-        if (channel_enter(frame->state, channel) < 0) {
-            (void)lease_drop(lease);
-            return NULL;
-        }
-        bool blank = is_blank(frame, channel);
-        channel_leave(channel);
-        if (commit && blank && warn_unwritten(channel->name) < 0)
-            commit = false; /* warnings are errors */
-    }
     if (channel_enter(frame->state, channel) < 0) {
         (void)lease_drop(lease);
         return NULL;
@@ -393,16 +319,6 @@ static int set(PyObject *self, PyObject *value, void *field)
     return r;
 }
 
-static PyObject *repr(PyObject *self)
-{
-    const struct frame *frame = (const struct frame *)self;
-
-    return PyUnicode_FromFormat("<sluice.WriterFrame in slot %u%s>", (unsigned)frame->header.slot,
-                                frame->lease             ? ""
-                                : frame->header.sequence ? ", committed"
-                                                         : ", cancelled");
-}
-
 static PyMethodDef methods[] = {
     FRAME_METHODS,
     { "commit", METHOD(commit), METH_NOARGS, DOC_WriterFrame_commit },
@@ -431,7 +347,6 @@ static PyGetSetDef fields[] = {
 
 static PyType_Slot slots[] = {
     FRAME_SLOTS,
-    SLOT(Py_tp_repr, repr),
     SLOT(Py_tp_methods, methods),
     { Py_tp_members, members },
     SLOT(Py_tp_getset, fields),
