@@ -46,8 +46,9 @@ PyObject *array_for_numpy(PyObject *self, PyObject *args, PyObject *keywords);
 
 /* ---- dtype.c ---- */
 
-/* The letters of the buffer protocol and of __array_interface__; NULL where there are none. */
+/* The letters of the buffer protocol, NULL where there are none; the kind of __array_interface__. */
 const char *dtype_letter(struct sluice_dtype dtype);
+char dtype_kind(struct sluice_dtype dtype);
 int dtype_from_letter(const char *format, Py_ssize_t itemsize, struct sluice_dtype *dtype); /* 0 if it has one */
 int dtype_from_typestr(const char *typestr, struct sluice_dtype *dtype);
 PyObject *dtype_text(const struct state *state, struct sluice_dtype dtype);

@@ -135,10 +135,9 @@ PyObject *array_interface(PyObject *self)
 
 PyObject *array_interface_dict(struct array *array, bool read_only)
 {
-    static const char kinds[] = "iuf??cb?????????"; /* by enum sluice_dtype_code */
     char typestr[16];
 
-    PyOS_snprintf(typestr, sizeof typestr, "%c%c%zd", array->itemsize == 1 ? '|' : '<', kinds[array->a.dtype.code % 16],
+    PyOS_snprintf(typestr, sizeof typestr, "%c%c%zd", array->itemsize == 1 ? '|' : '<', dtype_kind(array->a.dtype),
                   array->itemsize);
     PyObject *shape = array_shape(array), *strides = array->contiguous ? Py_NewRef(Py_None) : array_strides(array);
     if (!shape || !strides) {

@@ -11,30 +11,24 @@
 #include "reader.h"
 #include "writer.h"
 
+/* For the times: "n" reads a Py_ssize_t. */
+_Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "64 bits");
+
 int cipd_reader_params(PyObject *values, struct sluice_cipd_reader_params *p)
 {
-    long long spin_ns, wait_ns, stall_ns;
-
-    if (!PyArg_ParseTuple(values, "IIIIILLL", &p->undeclared, &p->pair, &p->copy, &p->reconnect, &p->ahead, &spin_ns,
-                          &wait_ns, &stall_ns))
-        return -1;
-    p->wait_spin_ns = spin_ns;
-    p->wait_ns = wait_ns;
-    p->stall_ns = stall_ns;
-    return 0;
+    return PyArg_ParseTuple(values, "IIIIInnn", &p->undeclared, &p->pair, &p->copy, &p->reconnect, &p->ahead,
+                            &p->wait_spin_ns, &p->wait_ns, &p->stall_ns)
+               ? 0
+               : -1;
 }
 
 int cipd_writer_params(PyObject *values, struct sluice_cipd_writer_params *p)
 {
-    long long stale_ns, grace_ns;
-
-    if (!PyArg_ParseTuple(values, "IIIIIIIIIIILzL", &p->block, &p->graph, &p->order, &p->mono_alpha, &p->flags,
-                          &p->barrier, &p->holds_barrier, &p->settle_frames, &p->strict_device, &p->priority,
-                          &p->doorbell, &stale_ns, &p->barrier_name, &grace_ns))
-        return -1;
-    p->barrier_stale_ns = stale_ns;
-    p->close_grace_ns = grace_ns;
-    return 0;
+    return PyArg_ParseTuple(values, "IIIIIIIIIIInzn", &p->block, &p->graph, &p->order, &p->mono_alpha, &p->flags,
+                            &p->barrier, &p->holds_barrier, &p->settle_frames, &p->strict_device, &p->priority,
+                            &p->doorbell, &p->barrier_stale_ns, &p->barrier_name, &p->close_grace_ns)
+               ? 0
+               : -1;
 }
 
 /* ---- what is known ---- */

@@ -8,75 +8,71 @@
 
 #include "array.h"
 
+#define CODES (SLUICE_BOOL + 1) /* those that have letters */
+
+/* Of the buffer protocol: by code, and by log2 of the bytes. */
+static const char *const letters[CODES][DTYPE_WIDTHS] = {
+    [SLUICE_INT] = { "b", "h", "i", "q" },
+    [SLUICE_UINT] = { "B", "H", "I", "Q" },
+    [SLUICE_FLOAT] = { NULL, "e", "f", "d" },
+    [SLUICE_COMPLEX] = { NULL, NULL, NULL, "Zf", "Zd" },
+    [SLUICE_BOOL] = { "?" },
+};
+static const char kinds[CODES + 1] = "iuf??cb"; /* of array interfaces */
+
+static int width_of(int bits)
+{
+    int width = 0;
+
+    while (width < DTYPE_WIDTHS - 1 && 8 << width < bits)
+        width++;
+    return width;
+}
+
 const char *dtype_letter(struct sluice_dtype dtype)
 {
-    switch (dtype.code << 8 | dtype.bits) {
-    case SLUICE_INT << 8 | 8: return "b";
-    case SLUICE_INT << 8 | 16: return "h";
-    case SLUICE_INT << 8 | 32: return "i";
-    case SLUICE_INT << 8 | 64: return "q";
-    case SLUICE_UINT << 8 | 8: return "B";
-    case SLUICE_UINT << 8 | 16: return "H";
-    case SLUICE_UINT << 8 | 32: return "I";
-    case SLUICE_UINT << 8 | 64: return "Q";
-    case SLUICE_FLOAT << 8 | 16: return "e";
-    case SLUICE_FLOAT << 8 | 32: return "f";
-    case SLUICE_FLOAT << 8 | 64: return "d";
-    case SLUICE_COMPLEX << 8 | 64: return "Zf";
-    case SLUICE_COMPLEX << 8 | 128: return "Zd";
-    case SLUICE_BOOL << 8 | 8: return "?";
-    default: return NULL;
-    }
+    return dtype.code < CODES ? letters[dtype.code][width_of(dtype.bits)] : NULL;
+}
+
+char dtype_kind(struct sluice_dtype dtype)
+{
+    return dtype.code < CODES ? kinds[dtype.code] : '?';
+}
+
+static int make_dtype(int code, long bytes, struct sluice_dtype *dtype)
+{
+    if (code >= CODES || bytes < 1 || bytes > 16)
+        return -1;
+    *dtype = (struct sluice_dtype){ (uint8_t)code, (uint8_t)(bytes * 8), 1 };
+    return sluice_dtype_size(*dtype) ? 0 : -1;
 }
 
 int dtype_from_letter(const char *format, Py_ssize_t itemsize, struct sluice_dtype *dtype)
 {
-    static const char ints[] = "bhilqn", uints[] = "BHILQN";
-    int code;
+    static const char *const single[CODES] = { "bhilqn", "BHILQN", "efd", "", "", "", "?" };
+    int code = 0;
 
     if (!format)
         format = "B";
     if (*format == '@' || *format == '=' || *format == '<' || ((*format == '>' || *format == '!') && itemsize == 1))
         format++;
     if (*format == 'Z' && (format[1] == 'f' || format[1] == 'd') && !format[2])
-        code = SLUICE_COMPLEX;
-    else if (!*format || format[1])
+        return make_dtype(SLUICE_COMPLEX, (long)itemsize, dtype);
+    if (!*format || format[1])
         return -1;
-    else if (strchr(ints, *format))
-        code = SLUICE_INT;
-    else if (strchr(uints, *format))
-        code = SLUICE_UINT;
-    else if (strchr("efd", *format))
-        code = SLUICE_FLOAT;
-    else if (*format == '?')
-        code = SLUICE_BOOL;
-    else
-        return -1;
-    if (itemsize < 1 || itemsize > 16)
-        return -1;
-    *dtype = (struct sluice_dtype){ (uint8_t)code, (uint8_t)(itemsize * 8), 1 };
-    return sluice_dtype_size(*dtype) ? 0 : -1;
+    while (code < CODES && !strchr(single[code], *format))
+        code++;
+    return make_dtype(code, (long)itemsize, dtype);
 }
 
 int dtype_from_typestr(const char *typestr, struct sluice_dtype *dtype)
 {
-    static const struct {
-        char kind;
-        uint8_t code;
-    } kinds[] = {
-        { 'i', SLUICE_INT }, { 'u', SLUICE_UINT }, { 'f', SLUICE_FLOAT }, { 'c', SLUICE_COMPLEX }, { 'b', SLUICE_BOOL },
-    };
     long bytes = strlen(typestr) > 2 ? strtol(typestr + 2, NULL, 10) : 0;
+    const char *kind = bytes ? strchr(kinds, typestr[1]) : NULL;
 
-    if (bytes < 1 || bytes > 16 || (*typestr != '<' && *typestr != '|' && !(*typestr == '>' && bytes == 1)))
+    if (!kind || (*typestr != '<' && *typestr != '|' && !(*typestr == '>' && bytes == 1)))
         return -1;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (kinds[i].kind != typestr[1])
-            continue;
-        *dtype = (struct sluice_dtype){ kinds[i].code, (uint8_t)(bytes * 8), 1 };
-        return sluice_dtype_size(*dtype) ? 0 : -1;
-    }
-    return -1;
+    return make_dtype((int)(kind - kinds), bytes, dtype);
 }
 
 PyObject *dtype_text(const struct state *state, struct sluice_dtype dtype)
@@ -90,11 +86,10 @@ PyObject *dtype_text(const struct state *state, struct sluice_dtype dtype)
 PyObject *dtype_numpy(struct state *state, struct sluice_dtype dtype)
 {
     char text[SLUICE_DTYPE_TEXT];
-    int width = 0, r;
+    PyObject **kept = &state->dtypes[dtype.code % DTYPE_CODES][width_of(dtype.bits)], *made = kept_now(kept);
+    PyObject *formats, *pair;
+    int r;
 
-    while (width < DTYPE_WIDTHS - 1 && 8 << width < dtype.bits)
-        width++;
-    PyObject **kept = &state->dtypes[dtype.code % DTYPE_CODES][width], *made = kept_now(kept), *formats, *pair;
     if (made)
         return made;
     dtype.lanes = 1;

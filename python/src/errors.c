@@ -75,6 +75,14 @@ PyObject *raise_result(const struct state *state, int result)
     return NULL;
 }
 
+int check_result(const struct state *state, int result)
+{
+    if (result == 0)
+        return 0;
+    raise_result(state, result);
+    return -1;
+}
+
 PyObject *raise_as(const struct state *state, enum error_index index, const char *format, ...)
 {
     va_list arguments;

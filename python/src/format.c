@@ -26,18 +26,14 @@ static int add_tensor(struct state *state, PyObject *entry, struct sluice_format
     if (r == 0)
         r = sluice_format_add_tensor(format, name, dtype, ndim > SLUICE_MAX_DIMS ? SLUICE_MAX_DIMS + 1 : (int)ndim,
                                      sizes);
-    if (r == 0)
-        return 0;
-    raise_result(state, r);
-    return -1;
+    return check_result(state, r);
 }
 
 static int add_image(struct state *state, PyObject *entry, struct sluice_format *format)
 {
     const char *name, *text;
     uint32_t width, height;
-    struct sluice_image image = { 0 };
-    int r;
+    struct sluice_image image, *added;
 
     if (!PyArg_ParseTuple(entry, "ssO&O&(bbbb)bb", &name, &text, parse_u32, &width, parse_u32, &height,
                           &image.colour.primaries, &image.colour.transfer, &image.colour.matrix, &image.colour.range,
@@ -48,18 +44,15 @@ static int add_image(struct state *state, PyObject *entry, struct sluice_format 
         raise_as(state, ERROR_E_FORMAT, "array '%s': there is no pixel format '%s'", name, text);
         return -1;
     }
-    r = sluice_format_add_image(format, name, (enum sluice_pixel_format)pixel_format, width, height);
+    int r = sluice_format_add_image(format, name, (enum sluice_pixel_format)pixel_format, width, height);
     if (r == 0) {
-        struct sluice_image *added = &format->arrays[format->array_count - 1].image;
+        added = &format->arrays[format->array_count - 1].image;
         added->colour = image.colour;
         added->row_order = image.row_order;
         added->alpha = image.alpha;
         r = sluice_format_complete(format);
     }
-    if (r == 0)
-        return 0;
-    raise_result(state, r);
-    return -1;
+    return check_result(state, r);
 }
 
 int format_parse(struct state *state, PyObject *entries, unsigned pitch_align, struct sluice_format *out)

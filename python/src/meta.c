@@ -36,10 +36,7 @@ static int copy_checked(const struct state *state, void *to, const Py_buffer *fr
         r = sluice_array_wrap(&source, "meta", from->buf, bytes, 1, &size, NULL);
     if (r == 0)
         r = sluice_array_copy(&target, &source);
-    if (r == 0)
-        return 0;
-    raise_result(state, r);
-    return -1;
+    return check_result(state, r);
 }
 
 int meta_set(struct state *state, struct sluice_frame *frame, PyObject *meta)

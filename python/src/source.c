@@ -26,12 +26,7 @@ int source_bad_dtype(const struct state *state, PyObject *object, const char *le
 int source_wrap(const struct state *state, struct source *source, void *data, struct sluice_dtype dtype, int ndim,
                 const int64_t *shape, const int64_t *strides)
 {
-    int r = sluice_array_wrap(&source->array, NULL, data, dtype, ndim, shape, strides);
-
-    if (r == 0)
-        return 0;
-    raise_result(state, r);
-    return -1;
+    return check_result(state, sluice_array_wrap(&source->array, NULL, data, dtype, ndim, shape, strides));
 }
 
 /* 1, without an exception: it has no usable buffer. */

@@ -171,9 +171,7 @@ int source_exchange(struct state *state, PyObject *object, const struct user *us
         return leave_to_framework(source, object, tensor.device.id);
     if (check_elements(object, source, gpu ? tensor.device.id : -1) < 0)
         return -1;
-    if (!gpu)
-        return 0;
-    return exchange_stream(state, table, name_gpu(source, tensor.device.id, device), source);
+    return gpu ? exchange_stream(state, table, name_gpu(source, tensor.device.id, device), source) : 0;
 }
 
 /* ---- by a capsule ---- */
@@ -197,29 +195,24 @@ static int read_device(PyObject *object, struct dl_device *device)
 static int consumer_stream(struct state *state, const struct user *user, struct source *source, const char *device,
                            PyObject **number)
 {
-    *number = NULL;
-    if (!user->channel)
-        *number = PyLong_FromLong(-1);
-    else if (framework_current(state, source->framework, device, &source->stream) < 0)
+    if (user->channel && framework_current(state, source->framework, device, &source->stream) < 0)
         return -1;
-    else if (source->stream)
-        *number = PyLong_FromLong(-1); /* Sluice orders it */
-    if (*number)
-        return 0;
-    source->lasting = true;
-    source->stream = copy_stream(state, user->channel, device);
-    if (source->stream)
-        *number = PyLong_FromUnsignedLongLong(stream_native(source->stream));
+    if (!user->channel || source->stream) { /* Sluice orders it */
+        *number = PyLong_FromLong(-1);
+    } else {
+        source->lasting = true;
+        source->stream = copy_stream(state, user->channel, device);
+        *number = source->stream ? PyLong_FromUnsignedLongLong(stream_native(source->stream)) : NULL;
+    }
     return *number ? 0 : -1;
 }
 
 static PyObject *call_dlpack(PyObject *object, PyObject *stream)
 {
-    PyObject *method = PyObject_GetAttrString(object, "__dlpack__"), *made = NULL;
-    PyObject *args = PyTuple_New(0), *keywords = PyDict_New(), *version = Py_BuildValue("(ii)", 1, 0);
+    PyObject *method = PyObject_GetAttrString(object, "__dlpack__"), *args = PyTuple_New(0), *made = NULL;
+    PyObject *keywords = Py_BuildValue("{s(ii)}", "max_version", 1, 0);
 
-    if (method && args && keywords && version && (!stream || PyDict_SetItemString(keywords, "stream", stream) == 0) &&
-        PyDict_SetItemString(keywords, "max_version", version) == 0) {
+    if (method && args && keywords && (!stream || PyDict_SetItemString(keywords, "stream", stream) == 0)) {
         made = PyObject_Call(method, args, keywords);
         if (!made && PyErr_ExceptionMatches(PyExc_TypeError)) { /* older than version 1 */
             PyErr_Clear();
@@ -230,7 +223,6 @@ static PyObject *call_dlpack(PyObject *object, PyObject *stream)
     Py_XDECREF(method);
     Py_XDECREF(args);
     Py_XDECREF(keywords);
-    Py_XDECREF(version);
     return made;
 }
 
@@ -255,17 +247,13 @@ static int open_capsule(struct state *state, PyObject *object, const struct user
     bool gpu = on_gpu(where);
     if (gpu && user->channel && device_ordinal(user->device) < 0)
         return leave_to_framework(source, object, where.id);
-    if (gpu) {
-        if (consumer_stream(state, user, source, name_gpu(source, where.id, device), &stream) < 0)
-            return -1;
-    }
+    if (gpu && consumer_stream(state, user, source, name_gpu(source, where.id, device), &stream) < 0)
+        return -1;
     source->keeper = call_dlpack(object, stream);
     Py_XDECREF(stream);
     if (!source->keeper || wrap_capsule(state, source->keeper, source) < 0)
         return -1;
-    if (!user->channel)
-        return 0;
-    return check_elements(object, source, gpu ? where.id : -1);
+    return user->channel ? check_elements(object, source, gpu ? where.id : -1) : 0;
 }
 
 /* A tensor whose elements are yet to be negated, or conjugated, has no capsule. */

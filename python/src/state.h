@@ -131,6 +131,9 @@ PyObject *raise_result(const struct state *state, int result);
 /* The same with a sentence of ours. */
 PyObject *raise_as(const struct state *state, enum error_index index, const char *format, ...);
 
+/* 0 for 0; for others -1, with the exception of the result. */
+int check_result(const struct state *state, int result);
+
 /* ---- arguments.c ---- */
 
 /* None: `none`; seconds, as int or float: nanoseconds, at least 0; infinity: SLUICE_FOREVER. */

@@ -109,15 +109,10 @@ static bool is_latest(const struct views *views, const struct lease *lease)
     return channel->writer || channel->session == lease->frame.session;
 }
 
-/* Empties the table when a new generation begins. */
-static void begin_generation(struct views *views, const struct lease *lease, struct slot_views **old)
+static void empty(struct views *views, struct slot_views **old)
 {
-    if (is_of(views, lease))
-        return;
     memcpy(old, views->slots, sizeof views->slots);
     memset(views->slots, 0, sizeof views->slots);
-    views->session = lease->frame.session;
-    views->generation = lease->frame.generation;
 }
 
 static struct slot_views *new_slot(void)
@@ -139,7 +134,11 @@ static struct slot_views *place(struct views *views, const struct lease *lease, 
         return *kept;
     if (!is_latest(views, lease))
         return kept ? *kept = new_slot() : NULL;
-    begin_generation(views, lease, old);
+    if (!is_of(views, lease)) { /* a new generation begins */
+        empty(views, old);
+        views->session = lease->frame.session;
+        views->generation = lease->frame.generation;
+    }
     if (!*slot)
         *slot = new_slot();
     if (kept && *slot)
@@ -190,17 +189,13 @@ static int pin(struct state *state, struct lease *lease, sluice_pin **out)
     struct channel *channel = lease->channel;
     int r;
 
-    if (channel->reader) {
-        r = sluice_reader_pin(channel->reader, &lease->frame, out);
-    } else {
-        if (channel_enter(state, channel) < 0)
-            return -1;
-        r = sluice_writer_pin(channel->writer, &lease->frame, out);
-        channel_leave(channel);
-    }
-    if (r != 0)
-        raise_result(state, r);
-    return r == 0 ? 0 : -1;
+    if (channel->reader)
+        return check_result(state, sluice_reader_pin(channel->reader, &lease->frame, out));
+    if (channel_enter(state, channel) < 0)
+        return -1;
+    r = sluice_writer_pin(channel->writer, &lease->frame, out);
+    channel_leave(channel);
+    return check_result(state, r);
 }
 
 PyObject *view_made(struct state *state, struct lease *lease, const struct sluice_array *a, enum framework framework,
@@ -235,8 +230,7 @@ void views_clear(struct channel *channel)
     if (!views)
         return;
     spin_lock(&views->busy, channel);
-    memcpy(old, views->slots, sizeof views->slots);
-    memset(views->slots, 0, sizeof views->slots);
+    empty(views, old);
     spin_unlock(&views->busy);
     drop(old);
 }
