@@ -97,10 +97,10 @@ def _settle(future, error):
         future.set_exception(error)
 
 
-async def fetch(copy):
-    """frame.fetch() from a GPU; `copy` is under way. If this is cancelled, the thread keeps the copy's memory,
+async def fetch(copy, done):
+    """frame.fetch() from a GPU; `copy` is under way, or done. If this is cancelled, the thread keeps the copy's memory,
     and the frame, until the copy is done."""
-    if not copy.done:
+    if not done:
         loop = asyncio.get_running_loop()
         future = loop.create_future()
 

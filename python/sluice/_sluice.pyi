@@ -96,9 +96,6 @@ class _Fetch:
         """: until the copy is done"""
     def result(self) -> Any:
         """-> numpy.ndarray, once, after that"""
-    @property
-    def done(self) -> bool:
-        """True: result() may be called"""
 
 @final
 class _Pinned:

@@ -41,6 +41,10 @@ PyObject *array_copy(PyObject *array);
 PyObject *array_interface(PyObject *array);
 PyObject *array_interface_dict(struct array *array, bool read_only);
 
+/* numpy.ndarray(shape, dtype, buffer), which keeps `buffer`. Takes `shape` over. NULL with an exception, also if shape
+ * or dtype are NULL. */
+PyObject *array_over(struct state *state, PyObject *shape, PyObject *dtype, PyObject *buffer);
+
 /* Its method __array__. */
 PyObject *array_for_numpy(PyObject *self, PyObject *args, PyObject *keywords);
 

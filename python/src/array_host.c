@@ -79,20 +79,11 @@ static int check_pixel_format(const struct array *array, PyObject *pixel_format)
     return -1;
 }
 
-/* ndarray(shape, dtype, buffer) keeps `self` as its base: the lease lasts as long as any view of it. */
-static PyObject *make_ndarray(struct array *array, PyObject *dtype)
+PyObject *array_over(struct state *state, PyObject *shape, PyObject *dtype, PyObject *buffer)
 {
-    PyObject *shape = array_shape(array), *made = NULL, *args = shape ? PyTuple_New(3) : NULL;
+    PyObject *made = shape && dtype ? PyObject_CallFunctionObjArgs(state->ndarray, shape, dtype, buffer, NULL) : NULL;
 
-    if (!args) {
-        Py_XDECREF(shape);
-        return NULL;
-    }
-    (void)PyTuple_SetItem(args, 0, shape);
-    (void)PyTuple_SetItem(args, 1, Py_NewRef(dtype));
-    (void)PyTuple_SetItem(args, 2, Py_NewRef((PyObject *)array));
-    made = PyObject_Call(array->state->ndarray, args, NULL);
-    Py_DECREF(args);
+    Py_XDECREF(shape);
     return made;
 }
 
@@ -107,7 +98,7 @@ PyObject *array_numpy(PyObject *self, PyObject *pixel_format)
     if (array->lease->device)
         return fetch_array(array);
     if (array->contiguous)
-        return make_ndarray(array, dtype);
+        return array_over(array->state, array_shape(array), dtype, self); /* `self` has the lease */
     /* padded rows: NumPy reads their strides from the buffer protocol */
     PyObject *numpy = import_framework(array->state, "numpy", "numpy");
     PyObject *made = numpy ? PyObject_CallMethod(numpy, "asarray", "O", self) : NULL;

@@ -8,8 +8,6 @@
 #include "frame.h"
 #include "stream_choice.h"
 
-#define PATIENCE (10 * SLUICE_S)
-
 struct targets {
     struct state *state;
     struct lease *lease;
@@ -28,15 +26,6 @@ struct targets {
 };
 
 /* ---- what is to be copied, and may be ---- */
-
-static int refuse(const struct source *source, PyObject *object)
-{
-    if (source->framework == FRAMEWORK_JAX)
-        PyErr_Format(PyExc_TypeError, "JAX arrays are immutable: use frame.jax()");
-    else
-        PyErr_Format(PyExc_BufferError, "%R is read-only: nothing can be copied into it", (PyObject *)Py_TYPE(object));
-    return -1;
-}
 
 /* On the frame's GPU, and on the target's. */
 static int may_copy(const struct targets *to, const struct odd *odd)
@@ -71,8 +60,10 @@ static int add(struct targets *to, PyObject *name, PyObject *object)
 
     if (source_open(to->state, object, &to->user, source) < 0)
         return -1;
-    if (source->read_only || (source->framework == FRAMEWORK_JAX && source->ordinal >= 0)) {
-        refuse(source, object);
+    if (source->framework == FRAMEWORK_JAX && (source->read_only || source->ordinal >= 0)) {
+        PyErr_SetString(PyExc_TypeError, "JAX arrays are immutable: use frame.jax()");
+    } else if (source->read_only) {
+        PyErr_Format(PyExc_BufferError, "%R is read-only: nothing can be copied into it", (PyObject *)Py_TYPE(object));
     } else if (array_find(to->state, to->lease, name, &of) == 0) {
         to->frame.array = of; /* one stands for all arrays of the frame */
         if (source->odd)
@@ -146,10 +137,8 @@ static int copy(struct targets *to, const struct stream_choice *choice)
     for (uint32_t i = 0; (queued ? copy_may_go_on(r) : r == SLUICE_TIMEOUT) && i < to->count; i++)
         leave_behind(&to->sources[i]);
     if (r == SLUICE_TIMEOUT && queued)
-        raise_unfinished(to->state, to->user.device, "; the target may still be written to until then");
-    else if (r != 0)
-        raise_result(to->state, r);
-    return r == 0 ? 0 : -1;
+        return raise_unfinished(to->state, to->user.device, "; the target may still be written to until then");
+    return check_result(to->state, r);
 }
 
 /* Copies all of the library's targets in one call. */

@@ -10,8 +10,7 @@
 #include "fetch.h"
 #include "pinned.h"
 
-#define PATIENCE (10 * SLUICE_S)
-#define TRIES    4 /* to copy a frame before its writer overwrites it */
+#define TRIES 4 /* to copy a frame before its writer overwrites it */
 
 /* ---- memory ---- */
 
@@ -42,11 +41,11 @@ void link_forget_copies(struct link *link)
 static PyObject *memory_for(struct link *link, const char *device, uint64_t bytes, void **memory)
 {
     struct state *state = link->reader->state;
-    struct pinned *pinned = NULL;
+    struct pinned *pinned = pinned_take(state, device, bytes, true);
     PyObject *plain;
 
-    link->pinned = pinned_take(state, device, bytes, true, &pinned) == 0;
-    if (link->pinned) {
+    link->pinned = pinned != NULL;
+    if (pinned) {
         *memory = pinned->memory;
         return pinned_object(state, pinned, bytes);
     }
@@ -58,17 +57,6 @@ static PyObject *memory_for(struct link *link, const char *device, uint64_t byte
     if (plain)
         *memory = PyByteArray_AsString(plain);
     return plain;
-}
-
-static PyObject *array_over(struct state *state, const struct sluice_array *a, PyObject *memory)
-{
-    PyObject *dtype = dtype_numpy(state, a->dtype), *shape, *made = NULL;
-
-    if (dtype && (shape = sizes_tuple(a->shape, a->ndim))) {
-        made = PyObject_CallFunctionObjArgs(state->ndarray, shape, dtype, memory, NULL);
-        Py_DECREF(shape);
-    }
-    return made;
 }
 
 static int prepare(struct link *link, struct host_copy *copy, const char *device, const struct sluice_array *a)
@@ -83,7 +71,7 @@ static int prepare(struct link *link, struct host_copy *copy, const char *device
         return -1;
     }
     memory = memory_for(link, device, copy->to.nbytes, &data);
-    array = memory ? array_over(state, &copy->to, memory) : NULL;
+    array = memory ? array_over(state, sizes_tuple(a->shape, a->ndim), dtype_numpy(state, a->dtype), memory) : NULL;
     if (array)
         copy->result = PyObject_CallFunctionObjArgs(link->result, array, NULL);
     copy->to.data = data;

@@ -11,9 +11,8 @@
 #include "pinned.h"
 #include "stream_choice.h"
 
-#define PATIENCE (10 * SLUICE_S)
-#define SOON     (20 * INT64_C(1000))  /* ns that a small copy may block an event loop: */
-#define SMALL    (UINT64_C(256) << 10) /* less than a thread would cost */
+#define SOON  (20 * INT64_C(1000))  /* ns that a small copy may block an event loop: */
+#define SMALL (UINT64_C(256) << 10) /* less than a thread would cost */
 
 /* One copy: what is fetched, and where the caller's array lies in it. */
 struct copy {
@@ -23,7 +22,7 @@ struct copy {
     uint64_t bytes;         /* of pinned memory */
     struct pinned *pinned;
     struct sluice_ticket ticket;
-    PyObject *make[5]; /* what numpy.ndarray() is called with: shape, dtype, buffer, offset, strides */
+    PyObject *make[5]; /* what numpy.ndarray() is called with: shape, dtype, buffer, offset, strides; NULL ends them */
 };
 
 enum { SHAPE, DTYPE, BUFFER, OFFSET, STRIDES };
@@ -60,40 +59,32 @@ static int plan_whole(struct copy *copy, const struct array *array)
     int r = sluice_array_wrap(&copy->to, a->name, NULL, a->dtype, a->ndim, a->shape, NULL);
 
     copy->bytes = copy->to.nbytes;
-    if (r == 0)
-        return 0;
-    raise_result(array->state, r);
-    return -1;
+    return check_result(array->state, r);
 }
 
 static int plan(struct copy *copy, struct array *array)
 {
     struct state *state = array->state;
+    struct lease *lease = array->lease;
     struct sluice_array whole;
-    PyObject *dtype;
-    int r;
 
     memset(copy, 0, sizeof *copy);
-    if (!array->lease->channel->reader) {
+    if (!lease->channel->reader) {
         raise_as(state, ERROR_E_UNSUPPORTED,
                  "channel '%s': a frame on a GPU cannot be copied to host memory while it is being written: fill it "
                  "by torch(), cupy() or DLPack, and read it with a reader",
-                 array->lease->channel->name);
+                 lease->channel->name);
         return -1;
     }
-    copy->device = device_text(array->lease->device);
-    r = sluice_frame_array(&array->lease->frame, array->a.name, &whole);
-    if (r != 0) {
-        raise_result(state, r);
+    copy->device = device_text(lease->device);
+    if (check_result(state, sluice_frame_array(&lease->frame, array->a.name, &whole)) < 0)
         return -1;
-    }
-    copy->lease = lease_keep(array->lease);
+    copy->lease = lease_keep(lease);
     bool plane = whole.image.pixel_format && !array->a.image.pixel_format;
-    if ((plane ? plan_plane(copy, array, &whole) : plan_whole(copy, array)) < 0 ||
-        !(dtype = dtype_numpy(state, array->a.dtype)) || !(copy->make[SHAPE] = array_shape(array)))
+    if ((plane ? plan_plane(copy, array, &whole) : plan_whole(copy, array)) < 0)
         return -1;
-    copy->make[DTYPE] = Py_NewRef(dtype);
-    return 0;
+    copy->make[DTYPE] = Py_XNewRef(dtype_numpy(state, array->a.dtype));
+    return copy->make[DTYPE] && (copy->make[SHAPE] = array_shape(array)) ? 0 : -1;
 }
 
 /* ---- copying ---- */
@@ -113,32 +104,38 @@ bool copy_captured(struct lease *lease, const struct sluice_array *a)
     return is_written(lease, a) && lease_captures(lease);
 }
 
-/* Queues the copy, whose memory is allocated. */
-static int queue(struct state *state, struct copy *copy, const struct sluice_array *a)
+/* Copies, once memory is allocated. With `queued` the copy is left to the GPU; else the library waits for it: it knows
+ * how long copies take, and waits better than a ticket can. */
+static int run(struct state *state, struct copy *copy, const struct sluice_array *a, bool queued)
 {
     struct channel *channel = copy->lease->channel;
-    struct stream *stream = copy_stream(state, channel, copy->device);
-    int r;
+    struct stream *stream = NULL; /* waits for what may still write to the frame */
+    int r = 0;
 
     copy->to.data = copy->pinned->memory;
-    if (!stream || lease_use(copy->lease, stream_keep(stream)) < 0) {
+    if ((queued || !a->read_only) && !(stream = copy_stream(state, channel, copy->device)))
+        return -1;
+    if (queued && lease_use(copy->lease, stream_keep(stream)) < 0) {
         stream_drop(stream);
         return -1;
     }
-    Py_BEGIN_ALLOW_THREADS r = copy_behind(copy->lease, a, stream);
+    Py_BEGIN_ALLOW_THREADS if (stream) r = copy_behind(copy->lease, a, stream);
     if (r == 0)
-        r = sluice_reader_fetch(channel->reader, &copy->lease->frame, &copy->to, 1, stream_handle(stream),
-                                &copy->ticket);
+        r = sluice_reader_fetch(channel->reader, &copy->lease->frame, &copy->to, 1,
+                                stream ? stream_handle(stream) : SLUICE_ON_CPU, queued ? &copy->ticket : NULL);
     Py_END_ALLOW_THREADS stream_drop(stream);
+    if (r == SLUICE_TIMEOUT)
+        copy->pinned = NULL; /* the copy may still write to it: leaked */
     return r == 0 ? 0 : raise_copy(state, r);
 }
 
-void raise_unfinished(const struct state *state, const char *device, const char *and)
+int raise_unfinished(const struct state *state, const char *device, const char *and)
 {
     raise_as(state, ERROR_TIMEOUT,
              "the copy from \"%s\" has not finished after 10 s, because work queued before it has not: synchronize "
              "its stream first%s",
              device, and);
+    return -1;
 }
 
 static int wait(struct state *state, struct copy *copy)
@@ -146,54 +143,21 @@ static int wait(struct state *state, struct copy *copy)
     int r;
 
     Py_BEGIN_ALLOW_THREADS r = sluice_ticket_wait(copy->ticket, PATIENCE);
-    Py_END_ALLOW_THREADS if (r == 0) return 0;
-    if (r == SLUICE_TIMEOUT)
-        raise_unfinished(state, copy->device, "");
-    else
-        raise_result(state, r);
-    return -1;
-}
-
-/* Lets the library wait: it knows how long copies take, and waits better than a ticket can. */
-static int copy_now(struct state *state, struct copy *copy, const struct sluice_array *a)
-{
-    struct channel *channel = copy->lease->channel;
-    struct stream *stream = NULL;
-    int r = 0;
-
-    copy->to.data = copy->pinned->memory;
-    if (!a->read_only && !(stream = copy_stream(state, channel, copy->device)))
-        return -1;
-    Py_BEGIN_ALLOW_THREADS if (stream) /* waits for what may still write to the frame */
-        r = copy_behind(copy->lease, a, stream);
-    if (r == 0)
-        r = sluice_reader_fetch(channel->reader, &copy->lease->frame, &copy->to, 1,
-                                stream ? stream_handle(stream) : SLUICE_ON_CPU, NULL);
-    Py_END_ALLOW_THREADS stream_drop(stream);
-    if (r == 0)
-        return 0;
-    if (r == SLUICE_TIMEOUT)
-        copy->pinned = NULL; /* the copy may still write to it: leaked */
-    return raise_copy(state, r);
+    Py_END_ALLOW_THREADS return r == SLUICE_TIMEOUT ? raise_unfinished(state, copy->device, "")
+                                                    : check_result(state, r);
 }
 
 /* Makes the array of a finished copy; its base returns the memory to the pool. */
 static PyObject *make_ndarray(struct state *state, struct copy *copy)
 {
-    PyObject *args = PyTuple_New(copy->bytes ? copy->make[STRIDES] ? 5 : 3 : 2), *made = NULL;
+    PyObject **make = copy->make;
+    struct pinned *pinned = copy->pinned;
 
-    if (args && copy->bytes) {
-        struct pinned *pinned = copy->pinned;
-        copy->pinned = NULL;
-        copy->make[BUFFER] = pinned_object(state, pinned, copy->bytes);
-    }
-    bool ready = args && (!copy->bytes || copy->make[BUFFER]);
-    for (Py_ssize_t i = 0; ready && i < PyTuple_Size(args); i++)
-        (void)PyTuple_SetItem(args, i, Py_NewRef(copy->make[i]));
-    if (ready)
-        made = PyObject_Call(state->ndarray, args, NULL);
-    Py_XDECREF(args);
-    return made;
+    copy->pinned = NULL;
+    if (copy->bytes && !(make[BUFFER] = pinned_object(state, pinned, copy->bytes)))
+        return NULL;
+    return PyObject_CallFunctionObjArgs(state->ndarray, make[SHAPE], make[DTYPE], make[BUFFER], make[OFFSET],
+                                        make[STRIDES], NULL);
 }
 
 PyObject *fetch_array(struct array *array)
@@ -202,9 +166,8 @@ PyObject *fetch_array(struct array *array)
     struct copy copy;
     PyObject *made = NULL;
 
-    if (plan(&copy, array) == 0 &&
-        (!copy.bytes || (pinned_take(state, copy.device, copy.bytes, true, &copy.pinned) == 0 &&
-                         copy_now(state, &copy, &array->a) == 0)))
+    if (plan(&copy, array) == 0 && (!copy.bytes || ((copy.pinned = pinned_take(state, copy.device, copy.bytes, true)) &&
+                                                    run(state, &copy, &array->a, false) == 0)))
         made = make_ndarray(state, &copy);
     clear(&copy);
     return made;
@@ -221,7 +184,7 @@ struct fetch {
 
 static int start(struct fetch *fetch)
 {
-    int r = queue(fetch->state, &fetch->copy, &((struct array *)fetch->array)->a);
+    int r = run(fetch->state, &fetch->copy, &((struct array *)fetch->array)->a, true);
 
     fetch->queued = r == 0;
     Py_CLEAR(fetch->array);
@@ -239,17 +202,15 @@ static int settle(struct fetch *fetch)
     int r = 0;
 
     if (lease && lease->channel->foreign)
-        r = sluice_reader_check(lease->channel->reader, &lease->frame);
-    if (r != 0)
-        raise_result(fetch->state, r);
+        r = check_result(fetch->state, sluice_reader_check(lease->channel->reader, &lease->frame));
     (void)lease_drop(lease);
     fetch->copy.lease = NULL;
-    return r == 0 ? 0 : -1;
+    return r;
 }
 
 /* A copy that has begun, for sluice._asyncio: it is queued, unless its memory has to be allocated first.
  * The frame's lease ends behind the copy; the memory stays until the copy is done. */
-static PyObject *fetch_begin(struct array *array)
+static struct fetch *fetch_begin(struct array *array)
 {
     struct state *state = array->state;
     struct fetch *fetch = PyObject_New(struct fetch, state->fetch);
@@ -260,19 +221,15 @@ static PyObject *fetch_begin(struct array *array)
     fetch->queued = fetch->done = false;
     fetch->array = Py_NewRef((PyObject *)array);
     struct copy *copy = &fetch->copy;
-    if (plan(copy, array) < 0 ||
-        (copy->bytes && pinned_take(state, copy->device, copy->bytes, false, &copy->pinned) < 0) ||
-        (copy->pinned && start(fetch) < 0)) {
-        Py_DECREF((PyObject *)fetch);
-        return NULL;
+    if (plan(copy, array) == 0 &&
+        (!copy->bytes || !(copy->pinned = pinned_take(state, copy->device, copy->bytes, false)) || start(fetch) == 0)) {
+        fetch->done =
+            !copy->bytes || (fetch->queued && copy->bytes <= SMALL && sluice_ticket_wait(copy->ticket, SOON) == 0);
+        if (!fetch->done || settle(fetch) == 0)
+            return fetch;
     }
-    fetch->done =
-        !copy->bytes || (fetch->queued && copy->bytes <= SMALL && sluice_ticket_wait(copy->ticket, SOON) == 0);
-    if (fetch->done && settle(fetch) < 0) {
-        Py_DECREF((PyObject *)fetch);
-        return NULL;
-    }
-    return (PyObject *)fetch;
+    Py_DECREF((PyObject *)fetch);
+    return NULL;
 }
 
 /* On a thread of an executor. */
@@ -282,7 +239,7 @@ static PyObject *fetch_wait(PyObject *self, PyObject *Py_UNUSED(none))
     struct copy *copy = &fetch->copy;
 
     if (!fetch->done && !fetch->queued &&
-        (pinned_take(fetch->state, copy->device, copy->bytes, true, &copy->pinned) < 0 || start(fetch) < 0))
+        (!(copy->pinned = pinned_take(fetch->state, copy->device, copy->bytes, true)) || start(fetch) < 0))
         return NULL;
     if (!fetch->done && (wait(fetch->state, copy) < 0 || settle(fetch) < 0))
         return NULL;
@@ -295,11 +252,6 @@ static PyObject *fetch_result(PyObject *self, PyObject *Py_UNUSED(none))
     struct fetch *fetch = (struct fetch *)self;
 
     return make_ndarray(fetch->state, &fetch->copy);
-}
-
-static PyObject *fetch_done(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyBool_FromLong(((struct fetch *)self)->done);
 }
 
 /* Has the copy ended, though nothing waited for it? Memory that is still written must not return to the pool. */
@@ -331,17 +283,16 @@ PyObject *frame_fetch(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     static const char *const names[] = { "name", NULL };
     struct frame *frame = (struct frame *)self;
     PyObject *values[1], *module = imported(&frame->state->coroutines, "sluice._asyncio");
-    PyObject *array = NULL, *copy, *made = NULL;
+    PyObject *array = NULL, *made = NULL;
     struct lease *lease = NULL;
+    struct fetch *copy;
 
     if (module && parse_fast("fetch", names, 1, args, count, keywords, values) == 0 && (lease = frame_lease(frame)))
         array = array_of_frame(frame->state, lease, values[0]);
-    if (array && !lease->device) {
+    if (array && !lease->device)
         made = PyObject_CallMethod(module, "fetch_host", "O", array);
-    } else if (array && (copy = fetch_begin((struct array *)array))) {
-        made = PyObject_CallMethod(module, "fetch", "O", copy);
-        Py_DECREF(copy);
-    }
+    else if (array && (copy = fetch_begin((struct array *)array)))
+        made = PyObject_CallMethod(module, "fetch", "NO", copy, copy->done ? Py_True : Py_False);
     Py_XDECREF(array);
     (void)lease_drop(lease);
     return made;
@@ -353,15 +304,9 @@ static PyMethodDef methods[] = {
     { NULL, NULL, 0, NULL },
 };
 
-static PyGetSetDef fields[] = {
-    { "done", fetch_done, NULL, DOC_Fetch_done, NULL },
-    { NULL, NULL, NULL, NULL, NULL },
-};
-
 static PyType_Slot slots[] = {
     SLOT(Py_tp_dealloc, fetch_dealloc),
     SLOT(Py_tp_methods, methods),
-    SLOT(Py_tp_getset, fields),
     SLOT(Py_tp_doc, DOC_Fetch),
     { 0, NULL },
 };

@@ -25,7 +25,9 @@ static inline bool copy_may_go_on(int r)
     return r != 0 && r != SLUICE_E_STALE;
 }
 
-/* Timeout: a copy from `device` did not start in the 10 s that the CPU waits. `and`: the end of the message, or "". */
-void raise_unfinished(const struct state *state, const char *device, const char *and);
+#define PATIENCE (10 * SLUICE_S) /* how long the CPU waits for a copy */
+
+/* Timeout: a copy from `device` did not start in that time. `and`: the end of the message, or "". Returns -1. */
+int raise_unfinished(const struct state *state, const char *device, const char *and);
 
 #endif

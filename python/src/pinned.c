@@ -92,14 +92,6 @@ static int free_all(struct pinned *list)
     return count;
 }
 
-static int free_unused(void)
-{
-    pthread_mutex_lock(&pool.lock);
-    struct pinned *unused = cut(0, 0);
-    pthread_mutex_unlock(&pool.lock);
-    return free_all(unused);
-}
-
 void pinned_give(struct pinned *pinned)
 {
     if (!pinned || !is_ours())
@@ -131,10 +123,12 @@ static int make(struct sluice_device device, struct pinned *pinned)
 {
     int r = sluice_device_host_alloc(device, (size_t)pinned->size, &pinned->memory);
 
-    /* Unused buffers may be what is missing. */
-    if (r == SLUICE_E_NO_MEMORY && is_ours() && free_unused() > 0)
-        r = sluice_device_host_alloc(device, (size_t)pinned->size, &pinned->memory);
-    return r;
+    if (r != SLUICE_E_NO_MEMORY || !is_ours())
+        return r;
+    pthread_mutex_lock(&pool.lock);
+    struct pinned *unused = cut(0, 0); /* may be what is missing */
+    pthread_mutex_unlock(&pool.lock);
+    return free_all(unused) > 0 ? sluice_device_host_alloc(device, (size_t)pinned->size, &pinned->memory) : r;
 }
 
 static struct pinned *make_new(struct state *state, const char *device, uint64_t size)
@@ -159,18 +153,17 @@ static struct pinned *make_new(struct state *state, const char *device, uint64_t
     return NULL;
 }
 
-int pinned_take(struct state *state, const char *device, uint64_t size, bool make, struct pinned **out)
+struct pinned *pinned_take(struct state *state, const char *device, uint64_t size, bool make)
 {
+    struct pinned *found = NULL;
+
     size = rounded(size);
-    *out = NULL;
     if (is_ours()) {
         pthread_mutex_lock(&pool.lock);
-        *out = find(device, size);
+        found = find(device, size);
         pthread_mutex_unlock(&pool.lock);
     }
-    if (!*out && make)
-        *out = make_new(state, device, size);
-    return *out || !make ? 0 : -1;
+    return found || !make ? found : make_new(state, device, size);
 }
 
 /* ---- in Python ---- */

@@ -15,8 +15,8 @@ struct pinned {
     char device[64];
 };
 
-/* A buffer for copies from `device`. Without `make`, *out is NULL if the pool has none. -1 with an exception. */
-int pinned_take(struct state *state, const char *device, uint64_t size, bool make, struct pinned **out);
+/* A buffer for copies from `device`. NULL if the pool has none: with `make` one is made, or there is an exception. */
+struct pinned *pinned_take(struct state *state, const char *device, uint64_t size, bool make);
 
 /* Returns it to the pool; no copy may write to it any more. Any thread, without the GIL: if the pool is full, the
  * driver frees the least recently used buffer, and waits. NULL does nothing. */
