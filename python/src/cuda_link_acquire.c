@@ -1,26 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers of sluice.cuda_link acquire frames.
+ * Importers of sluice.cuda_link acquire frames.
  */
+#include "cuda_link.h"
+
 #include <string.h>
 
 #include "clock.h"
-#include "cuda_link.h"
 #include "export.h"
 #include "view.h"
-
-int link_enter(struct link *link)
-{
-    if (!atomic_exchange(&link->busy, true))
-        return 0;
-    raise_as(link->reader->state, ERROR_E_BUSY, "another thread is using this importer: open one for each thread");
-    return -1;
-}
-
-void link_leave(struct link *link)
-{
-    atomic_store(&link->busy, false);
-}
 
 /* ---- streams ---- */
 
@@ -30,9 +18,7 @@ int link_native(PyObject *given, size_t *native)
     if (*native != (size_t)-1 || !PyErr_Occurred())
         return 0;
     PyErr_Clear();
-    PyErr_Format(PyExc_ValueError,
-                 "%R is not a stream: a native stream is an int of 64 bits, 0 for the default "
-                 "stream",
+    PyErr_Format(PyExc_ValueError, "%R is not a stream: a native stream is an int of 64 bits, 0 for the default stream",
                  given);
     return -1;
 }
@@ -94,9 +80,7 @@ static int wait_elsewhere(struct link *link, struct channel *channel, struct lea
         r = export_on(link->reader->state, lease, stream_native(wanted.first));
     }
     lease_drop_streams(&wanted);
-    if (r > 0 || (r < 0 && !PyErr_Occurred()))
-        raise_result(link->reader->state, r);
-    return r == 0 ? 0 : -1;
+    return PyErr_Occurred() ? -1 : check_result(link->reader->state, r);
 }
 
 /* ---- taking ---- */
@@ -191,7 +175,6 @@ int link_acquire(struct link *link, struct channel *channel, enum framework fram
     struct lease *lease;
     int r = LINK_RAISED;
 
-    *out = NULL;
     if (link->unreported) {
         link->unreported = false;
         return LINK_RENEWED;
@@ -205,29 +188,24 @@ int link_acquire(struct link *link, struct channel *channel, enum framework fram
         lease->named = false;
         r = acquire(link, channel, lease);
     }
-    if (r != 0) {
-        lease_discard(lease);
-        lease = NULL;
-    } else if (is_renewal(link, lease)) {
+    if (r == 0) {
+        bool renewed = is_renewal(link, lease);
         (void)lease_drop(link->pending);
         link->pending = lease;
-        return LINK_RENEWED;
-    }
-    if (lease) {
-        (void)lease_drop(link->pending);
-        link->pending = NULL;
-    } else if (r == SLUICE_TIMEOUT && link->pending && !PyErr_Occurred()) {
+        if (renewed)
+            return LINK_RENEWED;
+    } else {
+        lease_discard(lease);
+        if (r != SLUICE_TIMEOUT || !link->pending || PyErr_Occurred())
+            return report(link, r);
         if (wait_elsewhere(link, channel, link->pending, framework, given) < 0)
             return LINK_RAISED;
-        lease = link->pending;
-        link->pending = NULL;
-    } else {
-        return report(link, r);
     }
+    *out = link->pending;
+    link->pending = NULL;
     link->frames++;
-    link->missed += lease->frame.missed;
-    link->latency_ns = clock_now() - lease->frame.commit_ns;
-    *out = lease;
+    link->missed += (*out)->frame.missed;
+    link->latency_ns = clock_now() - (*out)->frame.commit_ns;
     return 0;
 }
 
@@ -256,20 +234,15 @@ static PyObject *result_for(struct link *link, PyObject *view, struct slot_resul
     return result;
 }
 
-/* Need the framework's current stream not be recorded? On cuda-link's channels a frame is not held until streams have
- * finished with it, and one that is ready needs no wait. */
-static bool needs_no_record(const struct link *link, const struct lease *lease)
-{
-    return link->foreign && !(lease->frame.flags & SLUICE_FRAME_AHEAD);
-}
-
 static PyObject *show(struct link *link, struct lease *lease, enum framework framework, bool given)
 {
     struct state *state = link->reader->state;
     struct slot_result *made = &link->slot_results[framework == FRAMEWORK_CUPY][lease->frame.slot % LINK_SLOTS];
     struct sluice_array a;
     PyObject *view, *result = NULL;
-    bool recorded = given || needs_no_record(link, lease);
+    /* On cuda-link's channels a frame is not held until streams have finished with it, and one that is ready needs no
+     * wait: the framework's current stream need not be recorded. */
+    bool recorded = given || (link->foreign && !(lease->frame.flags & SLUICE_FRAME_AHEAD));
     int r;
 
     if (recorded && link->foreign &&
@@ -292,30 +265,21 @@ static PyObject *show(struct link *link, struct lease *lease, enum framework fra
     return result;
 }
 
-PyObject *link_show(struct link *link, enum framework framework, PyObject *given)
+PyObject *link_without(const struct link *link, int code)
 {
-    struct channel *channel;
-    struct lease *lease;
-    PyObject *result = NULL;
-    int r;
+    return code == LINK_RAISED ? NULL : code == SLUICE_TIMEOUT ? Py_NewRef(link->none) : PyLong_FromLong(code);
+}
 
-    if (link_enter(link) < 0)
-        return NULL;
-    if (!(channel = reader_keep_channel(link->reader))) {
-        link_leave(link);
-        return PyLong_FromLong(SLUICE_E_CLOSED);
-    }
-    r = link_acquire(link, channel, framework, given, &lease);
-    if (r == 0) {
-        result = show(link, lease, framework, given && lease->first);
-        link_hold(link, lease);
-    } else if (r == SLUICE_TIMEOUT) {
-        result = Py_NewRef(link->none);
-    } else if (r != LINK_RAISED) {
-        result = PyLong_FromLong(r);
-    }
-    channel_drop(channel);
-    link_leave(link);
+PyObject *link_show(struct link *link, struct channel *channel, enum framework framework, PyObject *given)
+{
+    struct lease *lease;
+    PyObject *result;
+    int r = link_acquire(link, channel, framework, given, &lease);
+
+    if (r != 0)
+        return link_without(link, r);
+    result = show(link, lease, framework, given && lease->first);
+    link_hold(link, lease);
     return result;
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers of sluice.cuda_link copy frames into host memory: into one buffer of pinned memory, which the next call
+ * Importers of sluice.cuda_link copy frames into host memory: into one buffer of pinned memory, which the next call
  * overwrites; or, pipelined, into two in turn, and return the one that was filled while the program worked on the
  * other.
  */
+#include "cuda_link.h"
+
 #include <string.h>
 
-#include "cuda_link.h"
 #include "fetch.h"
 #include "pinned.h"
 
@@ -14,22 +15,19 @@
 
 /* ---- memory ---- */
 
-static void wait_for(struct host_copy *copy, int *result)
+static int wait_for(const struct host_copy *copy)
 {
     int r;
 
     Py_BEGIN_ALLOW_THREADS r = sluice_ticket_wait(copy->ticket, PATIENCE);
-    Py_END_ALLOW_THREADS *result = r;
+    Py_END_ALLOW_THREADS return r;
 }
 
 void link_forget_copies(struct link *link)
 {
     for (int i = 0; i < 2; i++) {
         struct host_copy *copy = &link->host_copies[i];
-        int r = 0;
-        if (copy->lease)
-            wait_for(copy, &r);
-        if (copy_may_go_on(r)) /* the copy may still write to it: leaked */
+        if (copy->lease && copy_may_go_on(wait_for(copy))) /* the copy may still write to it: leaked */
             Py_XINCREF(copy->result);
         (void)lease_drop(copy->lease);
         Py_XDECREF(copy->result);
@@ -64,12 +62,9 @@ static int prepare(struct link *link, struct host_copy *copy, const char *device
     struct state *state = link->reader->state;
     PyObject *memory, *array;
     void *data = NULL;
-    int r = sluice_array_wrap(&copy->to, a->name, NULL, a->dtype, a->ndim, a->shape, NULL);
 
-    if (r != 0) {
-        raise_result(state, r);
+    if (check_result(state, sluice_array_wrap(&copy->to, a->name, NULL, a->dtype, a->ndim, a->shape, NULL)) < 0)
         return -1;
-    }
     memory = memory_for(link, device, copy->to.nbytes, &data);
     array = memory ? array_over(state, sizes_tuple(a->shape, a->ndim), dtype_numpy(state, a->dtype), memory) : NULL;
     if (array)
@@ -91,12 +86,9 @@ static struct host_copy *copy_for(struct link *link, struct lease *lease)
 {
     struct host_copy *copy = &link->host_copies[link->pipelined ? !link->last_copy : 0];
     struct sluice_array a;
-    int r = sluice_frame_array(&lease->frame, NULL, &a);
 
-    if (r != 0) {
-        raise_result(link->reader->state, r);
+    if (check_result(link->reader->state, sluice_frame_array(&lease->frame, NULL, &a)) < 0)
         return NULL;
-    }
     if (fits(copy, &a))
         return copy;
     if (copy->result)
@@ -119,32 +111,22 @@ static int copy_now(struct channel *channel, struct lease *lease, struct host_co
 
 static PyObject *copy_frame(struct link *link, struct channel *channel)
 {
-    struct host_copy *copy = NULL;
+    struct host_copy *copy;
     struct lease *lease;
-    bool torn = true;
-    int r = 0;
+    int r;
 
-    for (int tries = 0; torn && tries < TRIES; tries++) {
-        torn = false;
+    for (int tries = 0; tries < TRIES; tries++) {
         if ((r = link_acquire(link, channel, FRAMEWORK_NONE, NULL, &lease)) != 0)
-            break;
-        if ((copy = copy_for(link, lease)))
-            r = copy_now(channel, lease, copy);
-        else
-            r = LINK_RAISED;
-        torn = r == SLUICE_E_LOST;
-        link->overruns += torn;
+            return link_without(link, r);
+        r = (copy = copy_for(link, lease)) ? copy_now(channel, lease, copy) : LINK_RAISED;
         (void)lease_drop(lease);
-        if (r < 0 && !torn && r != LINK_RAISED) {
-            raise_result(link->reader->state, r);
-            r = LINK_RAISED;
-        }
+        if (r == 0)
+            return Py_NewRef(copy->result);
+        if (r != SLUICE_E_LOST)
+            return r > 0 || r == LINK_RAISED ? link_without(link, r) : raise_result(link->reader->state, r);
+        link->overruns++;
     }
-    if (r == 0)
-        return Py_NewRef(copy->result);
-    if (torn || r == SLUICE_TIMEOUT) /* torn: the writer is faster than each copy */
-        return Py_NewRef(link->none);
-    return r == LINK_RAISED ? NULL : PyLong_FromLong(r);
+    return Py_NewRef(link->none); /* the writer is faster than each copy */
 }
 
 /* ---- pipelined ---- */
@@ -154,10 +136,8 @@ static int queue_on(const struct stream *stream, struct link *link, struct chann
 {
     int r = sluice_reader_fetch(channel->reader, &lease->frame, &copy->to, 1, stream_handle(stream), &copy->ticket);
 
-    if (r != 0) {
-        raise_result(link->reader->state, r);
+    if (check_result(link->reader->state, r) < 0)
         return -1;
-    }
     copy->lease = lease;
     copy->marked = false;
     if (link->foreign && !link->markless) {
@@ -183,9 +163,8 @@ static int queue(struct link *link, struct channel *channel, struct lease *lease
  * tells whether it did so during the copy. A new reference; link->none if the frame was torn. */
 static PyObject *finish(struct link *link, struct channel *channel, struct host_copy *copy)
 {
-    int r = 0;
+    int r = wait_for(copy);
 
-    wait_for(copy, &r);
     if (copy_may_go_on(r)) /* as above */
         copy->result = NULL;
     if (r == 0)
@@ -207,7 +186,7 @@ static PyObject *copy_pipelined(struct link *link, struct channel *channel)
     int r = link_acquire(link, channel, FRAMEWORK_NONE, NULL, &lease);
 
     if (r != 0)
-        return r == LINK_RAISED ? NULL : r == SLUICE_TIMEOUT ? Py_NewRef(link->none) : PyLong_FromLong(r);
+        return link_without(link, r);
     copy = copy_for(link, lease); /* may drop both buffers */
     before = &link->host_copies[link->last_copy];
     result = !copy           ? NULL
@@ -222,18 +201,7 @@ static PyObject *copy_pipelined(struct link *link, struct channel *channel)
     return result;
 }
 
-PyObject *link_numpy(struct link *link)
+PyObject *link_numpy(struct link *link, struct channel *channel)
 {
-    struct channel *channel;
-    PyObject *result;
-
-    if (link_enter(link) < 0)
-        return NULL;
-    if ((channel = reader_keep_channel(link->reader)))
-        result = link->pipelined ? copy_pipelined(link, channel) : copy_frame(link, channel);
-    else
-        result = PyLong_FromLong(SLUICE_E_CLOSED);
-    channel_drop(channel);
-    link_leave(link);
-    return result;
+    return link->pipelined ? copy_pipelined(link, channel) : copy_frame(link, channel);
 }

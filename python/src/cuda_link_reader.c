@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice._sluice._LinkReader: what it keeps, and its counters. sluice/cuda_link/importer.py makes them.
+ * The base of sluice.cuda_link.Importer: what it is opened with and lets go, and its counters. An importer may be
+ * opened several times, with another reader each time.
  */
 #include "cuda_link.h"
 
 #include <stddef.h>
-#include <structmember.h>
+#include <string.h>
 
 #include "view.h"
 
@@ -13,96 +14,114 @@
 
 void link_forget(struct link *link)
 {
-    for (int kind = 0; kind < 2; kind++) {
-        for (int slot = 0; slot < LINK_SLOTS; slot++) {
-            struct slot_result made = link->slot_results[kind][slot];
-            link->slot_results[kind][slot] = (struct slot_result){ NULL, NULL };
-            Py_XDECREF(made.view);
-            Py_XDECREF(made.result);
-        }
+    for (int i = 0; i < 2 * LINK_SLOTS; i++) {
+        struct slot_result *slot = &link->slot_results[i / LINK_SLOTS][i % LINK_SLOTS], made = *slot;
+        *slot = (struct slot_result){ NULL, NULL };
+        Py_XDECREF(made.view);
+        Py_XDECREF(made.result);
     }
     link_forget_copies(link);
     if (link->reader->channel)
         views_clear(link->reader->channel);
 }
 
-/* Not while a call runs: that call releases what it holds. */
 static void let_go(struct link *link)
 {
+    if (!link->reader)
+        return;
     link_forget(link);
     (void)lease_drop(link->pending);
     (void)lease_drop(link->held);
     link->pending = link->held = NULL;
 }
 
-static PyObject *close_(PyObject *self, PyObject *Py_UNUSED(none))
+int link_enter(struct link *link)
+{
+    if (!atomic_exchange(&link->busy, true))
+        return 0;
+    raise_as(link->reader->state, ERROR_E_BUSY, "another thread is using this importer: open one for each thread");
+    return -1;
+}
+
+/* Of close() and a call that it meets, the last one lets go. */
+static void let_go_if_closed(struct link *link)
+{
+    if (link->open || atomic_exchange(&link->busy, true))
+        return;
+    let_go(link);
+    atomic_store(&link->busy, false);
+}
+
+void link_leave(struct link *link)
+{
+    atomic_store(&link->busy, false);
+    let_go_if_closed(link);
+}
+
+static void drop_all(struct link *link)
+{
+    let_go(link);
+    Py_XDECREF((PyObject *)link->reader);
+    Py_XDECREF(link->result);
+    Py_XDECREF(link->none);
+}
+
+PyObject *link_detach(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct link *link = (struct link *)self;
-    bool idle = !atomic_exchange(&link->busy, true);
 
-    if (idle) {
-        let_go(link);
-        atomic_store(&link->busy, false);
-    }
-    if (reader_close(link->reader) < 0)
+    link->open = false;
+    let_go_if_closed(link);
+    if (link->reader && reader_close(link->reader) < 0)
         return NULL;
     Py_RETURN_NONE;
 }
 
-static void dealloc(PyObject *self)
+void link_dealloc(PyObject *self)
 {
-    struct link *link = (struct link *)self;
-    PyTypeObject *type = Py_TYPE(self);
-
-    let_go(link);
-    Py_DECREF((PyObject *)link->reader);
-    Py_XDECREF(link->result);
-    Py_XDECREF(link->none);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
+    drop_all((struct link *)self);
+    free_object(self);
 }
 
-static PyObject *new (PyTypeObject *type, PyObject *args, PyObject *keywords)
+/* ---- opening ---- */
+
+PyObject *link_attach(PyObject *self, PyObject *args, PyObject *keywords)
 {
     static char *names[] = { "reader",    "result",   "none",   "timeout_ns", "spin_ns", "pageable",
                              "pipelined", "gpu_wait", "window", "threshold",  NULL };
-    const struct state *state = PyType_GetModuleState(type);
-    int pageable, pipelined, gpu_wait;
-    long long timeout_ns, spin_ns;
-    unsigned window, threshold;
-    PyObject *reader, *result, *none;
+    struct link *link = (struct link *)self;
+    struct channel *channel;
 
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!OOLLpppII:_LinkReader", names, state->reader, &reader, &result,
-                                     &none, &timeout_ns, &spin_ns, &pageable, &pipelined, &gpu_wait, &window,
-                                     &threshold))
+    if (link_enter(link) < 0)
         return NULL;
-    struct channel *channel = reader_channel((struct reader *)reader);
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    struct link *link = channel ? (struct link *)allocate(type, 0) : NULL;
-    if (link) {
-        link->reader = (struct reader *)Py_NewRef(reader);
-        link->result = Py_NewRef(result);
-        link->none = Py_NewRef(none);
+    drop_all(link);
+    memset((char *)link + offsetof(struct link, reader), 0, sizeof *link - offsetof(struct link, reader));
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OOOnnpppII:_attach", names, &link->reader, &link->result,
+                                     &link->none, &link->timeout_ns, &link->spin_ns, &link->pageable, &link->pipelined,
+                                     &link->gpu_wait, &link->window, &link->threshold)) {
+        link->reader = NULL;
+        link->result = link->none = NULL;
+        link_leave(link);
+        return NULL;
+    }
+    Py_INCREF((PyObject *)link->reader);
+    Py_INCREF(link->result);
+    Py_INCREF(link->none);
+    if ((channel = reader_channel(link->reader))) {
         link->foreign = channel->foreign;
         link->copies = !channel->foreign && !channel->writable;
-        link->timeout_ns = timeout_ns;
-        link->spin_ns = spin_ns;
-        link->pageable = pageable;
-        link->pipelined = pipelined;
-        link->gpu_wait = gpu_wait;
-        link->window = window;
-        link->threshold = threshold;
+        link->open = true;
+        channel_drop(channel);
     }
-    channel_drop(channel);
-    return (PyObject *)link;
+    link_leave(link);
+    return link->open ? Py_NewRef(Py_None) : NULL;
 }
 
 /* ---- inspection ---- */
 
-static PyObject *counts(PyObject *self, PyObject *Py_UNUSED(none))
+PyObject *link_counts(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    struct link *link = (struct link *)self;
+    const struct link *link = (const struct link *)self;
 
     return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsLsOsKsO}", "frames", link->frames, "missed", link->missed, "overruns",
                          link->overruns, "timeouts", link->timeouts, "renewals", link->renewals, "spin_hits",
@@ -111,23 +130,3 @@ static PyObject *counts(PyObject *self, PyObject *Py_UNUSED(none))
                          link->gpu_wait ? Py_True : Py_False, "latched", link->latched, "pinned",
                          link->pinned ? Py_True : Py_False);
 }
-
-static PyMemberDef members[] = {
-    { "frames", T_ULONGLONG, offsetof(struct link, frames), READONLY, NULL },
-    { "latency_ns", T_LONGLONG, offsetof(struct link, latency_ns), READONLY, NULL },
-    { NULL, 0, 0, 0, NULL },
-};
-
-static PyMethodDef methods[] = {
-    { "counts", METHOD(counts), METH_NOARGS, NULL },
-    { "wait", METHOD(link_wait), METH_O, NULL },
-    { "close", METHOD(close_), METH_NOARGS, NULL },
-    { NULL, NULL, 0, NULL },
-};
-
-static PyType_Slot slots[] = {
-    SLOT(Py_tp_new, new),       SLOT(Py_tp_dealloc, dealloc),    SLOT(Py_tp_methods, methods),
-    { Py_tp_members, members }, SLOT(Py_tp_doc, DOC_LinkReader), { 0, NULL },
-};
-
-TYPE_SPEC(link_reader, "sluice._sluice._LinkReader", struct link, 0, slots);

@@ -47,8 +47,6 @@ struct known_type {
     X(pinned) \
     X(capsule_holder) \
     X(stream_base) \
-    X(link_reader) \
-    X(link_writer) \
     X(link_frame) \
     X(link_exporter) \
     X(link_importer)
@@ -93,6 +91,16 @@ struct state {
 static inline struct state *state_of_class(PyTypeObject *type)
 {
     return PyType_GetModuleState((PyTypeObject *)PyType_GetSlot(type, Py_tp_base));
+}
+
+/* The end of a dealloc, of an object that tp_alloc made. */
+static inline void free_object(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+    release(self);
+    Py_DECREF(type);
 }
 
 /* What needs a lock of its own where there is no GIL. Nothing between the two runs Python. */

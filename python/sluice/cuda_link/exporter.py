@@ -44,7 +44,7 @@ class Exporter(_sluice._LinkExporter):
         self._name, self._native = channel_of(spec.shm_name)
         self._settles = settles
         self._writer: Writer | None = None
-        self._link: _sluice._LinkWriter | None = None
+        self._is_open = False
         self._info: dict[str, Any] = {}
         self._session = Session(self._name, spec.device)
         self._armed = self._warned = False
@@ -73,9 +73,10 @@ class Exporter(_sluice._LinkExporter):
                 self._name, {"image": Tensor((spec.height, spec.width, spec.channels), spec.dtype)}, device=f"cuda:{spec.device}",
                 slots=slots, graph=graph, writable=self._native,  # programs of cuda-link may write to what they read
                 cipd=None if self._native else self._cipd())
-            self._link = _sluice._LinkWriter(self._writer, self._settles)
+            self._attach(self._writer, self._settles)
         except _sluice.Error as error:
             raise_for(error)
+        self._is_open = True
         self._info = info_of(self._writer)
         self._tell_usual()
 
@@ -92,18 +93,18 @@ class Exporter(_sluice._LinkExporter):
     def _tell_usual(self) -> None:
         """Which frames export() itself handles, without calling Python: those whose stream is known, or need not be known. It is
         written in C: python/src/cuda_link_calls.c."""
-        link = None if self._policy.export_profile else self._link
-        self._usually(link, self.data_size, FrameOutcome.PUBLISHED, self._armed or self._warned)
+        in_c = self._is_open and not self._policy.export_profile
+        self._usually(FrameOutcome.PUBLISHED, in_c, self._armed or self._warned)
 
     # ---- frames ----
 
     def record_source_sync(self, producer_stream_handle: int) -> None:
         """Orders the next frame after the work queued on this native stream (0: the default one), and work queued on it after
         the export after the copy."""
-        if self._link is None:
+        if not self._is_open:
             return
         try:
-            self._link.mark(_check.address("producer_stream_handle", producer_stream_handle, "the native stream"))
+            self._mark(_check.address("producer_stream_handle", producer_stream_handle, "the native stream"))
         except _sluice.WrongDeviceError as error:
             if self._policy.strict_device:
                 raise ValueError(str(error)) from error
@@ -123,12 +124,12 @@ class Exporter(_sluice._LinkExporter):
         address = _check.address("ptr", frame.ptr, "the address on the GPU")
         if frame.size != self.data_size:
             _check.whole("size", frame.size, -sys.maxsize)
-        if self._link is None or frame.size != self.data_size:
+        if not self._is_open or frame.size != self.data_size:
             return self._refused(frame)
         if frame.producer_stream is None and not self._armed:
             self._unordered()
         try:
-            code = self._link.send(address, frame.producer_stream)
+            code = self._send(address, frame.producer_stream)
         except _sluice.Error as error:
             return self._failed(error)
         outcome = self._skipped(code) if code else FrameOutcome.PUBLISHED
@@ -138,7 +139,7 @@ class Exporter(_sluice._LinkExporter):
         return outcome
 
     def _refused(self, frame: GpuFrame) -> FrameOutcome:
-        if self._link is None:
+        if not self._is_open:
             logger.warning("channel '%s': this exporter is not open", self._name)
         else:
             logger.error("channel '%s': a frame has %d bytes, not %d", self._name, self.data_size, frame.size)
@@ -186,7 +187,7 @@ class Exporter(_sluice._LinkExporter):
     @property
     def dev_ptrs(self) -> list[c_void_p]:
         """The addresses of the slots."""
-        if self._link is None:
+        if not self._is_open:
             return []
         return [c_void_p(each) for each in self._info.get("addresses", ())]
 
@@ -213,7 +214,7 @@ class Exporter(_sluice._LinkExporter):
 
     def is_ready(self) -> bool:
         """Whether it is open."""
-        return self._link is not None
+        return self._is_open
 
     def attach_nvml_observer(self, observer: NVMLObserver) -> None:
         """Attaches an observer, whose figures get_stats() then includes."""
@@ -225,8 +226,8 @@ class Exporter(_sluice._LinkExporter):
         info = self._now() or self._info
         average = self._total / max(1, sum(self._counts.values())) * 1e6
         stats = {
-            "initialized": self._link is not None,
-            "closed": self._link is None,
+            "initialized": self._is_open,
+            "closed": not self._is_open,
             "shm_name": spec.shm_name,
             "resolution": f"{spec.width}x{spec.height}x{spec.channels}",
             "dtype": spec.dtype,
@@ -254,14 +255,13 @@ class Exporter(_sluice._LinkExporter):
 
     def close(self) -> None:
         """Notifies readers, disconnects them, and frees the memory; a second call does nothing."""
-        link = self._link
-        if link is None:
+        if not self._is_open:
             return
         assert self._writer is not None
         self._info = self._now() or self._info
-        self._link = None
+        self._is_open = False
         self._tell_usual()
-        link.close()
+        self._detach()
         self._writer.close()
 
     def __enter__(self) -> Exporter:
@@ -271,4 +271,4 @@ class Exporter(_sluice._LinkExporter):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<sluice.cuda_link.Exporter of '{self._spec.shm_name}'{' (closed)' if self._link is None else ''}>"
+        return f"<sluice.cuda_link.Exporter of '{self._spec.shm_name}'{' (closed)' if not self._is_open else ''}>"

@@ -160,8 +160,7 @@ class Importer(_sluice._LinkImporter):
         self._name, self._native = channel_of(spec.shm_name)
         self._mapping = "writable" if self._native else "imported"
         self._reader: Reader | None = None
-        self._link: _sluice._LinkReader | None = None
-        self._last = {"frames": 0, "latency_ns": 0}
+        self._is_open = False
         self._tensor_device = "N/A"
         self._results = _Results(spec)
         self._nvml: NVMLObserver | None = None
@@ -185,7 +184,7 @@ class Importer(_sluice._LinkImporter):
         timeout_ns, spin_ns = max(1, _nanoseconds(float(self._spec.timeout_ms))), max(0, int(policy.wait_spin_us) * 1000)
         try:
             self._reader, hold = self._open_reader(timeout_ns, spin_ns)
-            self._link = _sluice._LinkReader(
+            self._attach(
                 self._reader, result=self._results, none=_NO_FRAME, timeout_ns=timeout_ns, spin_ns=spin_ns,
                 pageable=policy.allow_pageable_fallback, pipelined=bool(policy.d2h_pipelined) and hold > 1,
                 gpu_wait=policy.torch_gpu_wait, window=max(0, window),
@@ -199,7 +198,7 @@ class Importer(_sluice._LinkImporter):
             self._again = time.monotonic() + _AGAIN
             return
         self._again = None
-        self._usually(self._link)
+        self._is_open = True
         if self._native:
             logger.info("channel '%s': frames are %s", self._name, "mapped, and may be written" if self._mapping == "writable"
                         else "copied, as its writer does not allow writes")
@@ -240,7 +239,7 @@ class Importer(_sluice._LinkImporter):
     # ---- frames: python/src/cuda_link_calls.c has the calls for a frame, and calls these if it got none ----
 
     def _failed(self, error: Exception | None, framework: str, stream: Any) -> ImportResult[Any]:
-        if self._link is None or error is None:
+        if not self._is_open or error is None:
             if self._again is not None and time.monotonic() >= self._again:
                 self._open()
             return _RECONNECTING
@@ -249,7 +248,7 @@ class Importer(_sluice._LinkImporter):
         if not isinstance(error, _sluice.Error):
             raise error
         if self._copy_instead(error):
-            self._link.close()
+            self._detach()
             self._open()
             return _RECONNECTING
         if self._is_to_wait(error):
@@ -289,16 +288,16 @@ class Importer(_sluice._LinkImporter):
         """Sleeps until there is a frame or the time-out passes; False at once unless the policy has `doorbell`. Sluice's
         producers wake it; others are polled every millisecond."""
         milliseconds = _check.milliseconds("timeout_ms", timeout_ms)
-        if not self._policy.doorbell or self._link is None:
+        if not self._policy.doorbell or not self._is_open:
             return False
         try:
-            return self._link.wait(max(0, _nanoseconds(milliseconds)))
+            return self._wait(max(0, _nanoseconds(milliseconds)))
         except _sluice.Error as error:
             raise_for(error)
 
     def request_immediate_reconnect(self) -> None:
         """Makes the next call look for a producer, even if one did so just before."""
-        if self._reader is not None and self._link is not None:
+        if self._reader is not None and self._is_open:
             self._reader._retry()
         elif self._again is not None:
             self._again = 0
@@ -333,12 +332,12 @@ class Importer(_sluice._LinkImporter):
     @property
     def frame_count(self) -> int:
         """Frames returned."""
-        return self._last["frames"] if self._link is None else self._link.frames
+        return self._frames
 
     @property
     def last_latency(self) -> float:
         """Milliseconds between the publication of the last frame returned and its acquisition."""
-        return (self._last["latency_ns"] if self._link is None else self._link.latency_ns) / 1e6
+        return self._latency_ns / 1e6
 
     @property
     def wait_spin_hits(self) -> int:
@@ -394,7 +393,7 @@ class Importer(_sluice._LinkImporter):
         return IPCConnection.of(info, get_cuda_runtime(self._spec.device))
 
     def _info(self) -> dict[str, Any]:
-        return {} if self._link is None else info_of(self._reader)
+        return {} if not self._is_open else info_of(self._reader)
 
     def attach_nvml_observer(self, observer: NVMLObserver) -> None:
         """Attaches an observer, whose figures get_stats() then includes."""
@@ -443,24 +442,14 @@ class Importer(_sluice._LinkImporter):
     def _pinned(self) -> bool:
         return bool(self._counts()["pinned"])
 
-    def _counts(self) -> dict[str, Any]:
-        if self._link is not None:
-            self._last = self._link.counts()
-        return {**dict.fromkeys(("frames", "missed", "overruns", "timeouts", "renewals", "spin_hits", "sleep_hits", "spun_ns",
-                                 "slept_ns", "latency_ns", "gpu_wait", "latched", "pinned"), 0), **self._last}
-
     # ---- the end ----
 
     def close(self) -> None:
         """Closes it; a second call does nothing. Tensors of the program stay valid as long as the producer keeps the memory."""
-        link = self._link
         self._again = None
-        if link is None:
-            return
-        self._counts()
-        self._link = None
-        self._usually(None)
-        link.close()
+        if self._is_open:
+            self._is_open = False
+            self._detach()
 
     def __enter__(self) -> Importer:
         return self
@@ -469,4 +458,4 @@ class Importer(_sluice._LinkImporter):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<sluice.cuda_link.Importer of '{self._spec.shm_name}'{' (closed)' if self._link is None else ''}>"
+        return f"<sluice.cuda_link.Importer of '{self._spec.shm_name}'{' (closed)' if not self._is_open else ''}>"
