@@ -57,6 +57,8 @@ class Reader(_sluice._Reader):
 
     def __new__(cls, name, *, mode="newest", depth=0, hold=None, every=1, writable=False, wait=0, spin=None, uids=(), device=None,
                 ahead=False, ahead_timeout=None, staged="never", cipd=None):
+        if isinstance(ahead_timeout, (int, float)) and 0 <= ahead_timeout < 1e-9:
+            raise ValueError(f"ahead_timeout is {ahead_timeout!r}: it must be seconds, more than 0, or None")
         first = name, choose("mode", mode, MODES), depth
         last = (every, writable, wait, spin, uids, device, ahead, ahead_timeout, choose("staged", staged, STAGED),
                 _params.values("Reader", _params.READER, cipd))

@@ -124,15 +124,6 @@ PyObject *array_strides(const struct array *array)
     return sizes_tuple(sizes, array->ndim);
 }
 
-static PyObject *array_pixel_format(PyObject *self)
-{
-    uint32_t pixel_format = ((struct array *)self)->a.image.pixel_format;
-
-    if (!pixel_format)
-        Py_RETURN_NONE;
-    return PyUnicode_FromString(sluice_pixel_format_name(pixel_format));
-}
-
 /* ---- methods and attributes ---- */
 
 static PyObject *method_numpy(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
@@ -188,33 +179,11 @@ static PyObject *method_dlpack_device(PyObject *self, PyObject *Py_UNUSED(none))
     return lease_dlpack_device(((struct array *)self)->lease->device);
 }
 
-enum field {
-    NAME,
-    DTYPE,
-    SHAPE,
-    STRIDES,
-    NBYTES,
-    NDIM,
-    READ_ONLY,
-    ADDRESS,
-    PIXEL_FORMAT,
-    PLANES,
-    WIDTH,
-    HEIGHT,
-    COLOUR,
-    ROW_ORDER,
-    ALPHA,
-    DEVICE,
-    INTERFACE,
-    CUDA_INTERFACE
-};
+enum field { NAME, DTYPE, SHAPE, STRIDES, NBYTES, NDIM, READ_ONLY, ADDRESS, DEVICE, INTERFACE, CUDA_INTERFACE };
 
 static PyObject *array_get(PyObject *self, void *field)
 {
-    static const char *const rows[] = { "top-down", "bottom-up" };
-    static const char *const alphas[] = { "unknown", "straight", "premultiplied", "opaque" };
     struct array *array = (struct array *)self;
-    const struct sluice_image *image = &array->a.image;
 
     switch ((enum field)(intptr_t)field) {
     case NAME: return PyUnicode_FromString(array->a.name);
@@ -225,18 +194,31 @@ static PyObject *array_get(PyObject *self, void *field)
     case NDIM: return PyLong_FromLong(array->ndim);
     case READ_ONLY: return PyBool_FromLong(array->a.read_only != 0);
     case ADDRESS: return PyLong_FromVoidPtr(array->a.data);
-    case PIXEL_FORMAT: return array_pixel_format(self);
-    case PLANES: return array_planes(self);
-    case WIDTH: return image->pixel_format ? PyLong_FromUnsignedLong(image->width) : Py_NewRef(Py_None);
-    case HEIGHT: return image->pixel_format ? PyLong_FromUnsignedLong(image->height) : Py_NewRef(Py_None);
-    case COLOUR:
-        return Py_BuildValue("(iiii)", image->colour.primaries, image->colour.transfer, image->colour.matrix,
-                             image->colour.range);
-    case ROW_ORDER: return PyUnicode_FromString(rows[image->row_order & 1]);
-    case ALPHA: return PyUnicode_FromString(alphas[image->alpha & 3]);
     case DEVICE: return PyUnicode_FromString(device_text(array->lease->device));
     case INTERFACE: return array_interface(self);
     case CUDA_INTERFACE: return export_interface(array);
+    }
+    Py_RETURN_NONE;
+}
+
+enum image_field { PIXEL_FORMAT, PLANES, WIDTH, HEIGHT, COLOUR, ROW_ORDER, ALPHA };
+
+static PyObject *image_get(PyObject *self, void *field)
+{
+    static const char *const rows[] = { "top-down", "bottom-up" };
+    static const char *const alphas[] = { "unknown", "straight", "premultiplied", "opaque" };
+    const struct sluice_image *i = &((struct array *)self)->a.image;
+
+    switch ((enum image_field)(intptr_t)field) {
+    case PIXEL_FORMAT:
+        return i->pixel_format ? PyUnicode_FromString(sluice_pixel_format_name(i->pixel_format)) : Py_NewRef(Py_None);
+    case PLANES: return array_planes(self);
+    case WIDTH: return i->pixel_format ? PyLong_FromUnsignedLong(i->width) : Py_NewRef(Py_None);
+    case HEIGHT: return i->pixel_format ? PyLong_FromUnsignedLong(i->height) : Py_NewRef(Py_None);
+    case COLOUR:
+        return Py_BuildValue("(iiii)", i->colour.primaries, i->colour.transfer, i->colour.matrix, i->colour.range);
+    case ROW_ORDER: return PyUnicode_FromString(rows[i->row_order & 1]);
+    case ALPHA: return PyUnicode_FromString(alphas[i->alpha & 3]);
     }
     Py_RETURN_NONE;
 }
@@ -253,7 +235,8 @@ static PyMethodDef methods[] = {
     { NULL, NULL, 0, NULL },
 };
 
-#define FIELD(name, what) FIELD_BY(array_get, #name, what, DOC_Array_##name)
+#define FIELD(name, what)       FIELD_BY(array_get, #name, what, DOC_Array_##name)
+#define IMAGE_FIELD(name, what) FIELD_BY(image_get, #name, what, DOC_Array_##name)
 static PyGetSetDef fields[] = {
     FIELD(name, NAME),
     FIELD(dtype, DTYPE),
@@ -263,13 +246,13 @@ static PyGetSetDef fields[] = {
     FIELD(ndim, NDIM),
     FIELD(read_only, READ_ONLY),
     FIELD(address, ADDRESS),
-    FIELD(pixel_format, PIXEL_FORMAT),
-    FIELD(planes, PLANES),
-    FIELD(width, WIDTH),
-    FIELD(height, HEIGHT),
-    FIELD(colour, COLOUR),
-    FIELD(row_order, ROW_ORDER),
-    FIELD(alpha, ALPHA),
+    IMAGE_FIELD(pixel_format, PIXEL_FORMAT),
+    IMAGE_FIELD(planes, PLANES),
+    IMAGE_FIELD(width, WIDTH),
+    IMAGE_FIELD(height, HEIGHT),
+    IMAGE_FIELD(colour, COLOUR),
+    IMAGE_FIELD(row_order, ROW_ORDER),
+    IMAGE_FIELD(alpha, ALPHA),
     FIELD_BY(array_get, "device", DEVICE, DOC_Views_device),
     FIELD_BY(array_get, "__array_interface__", INTERFACE, DOC_Array_array_interface),
     FIELD_BY(array_get, "__cuda_array_interface__", CUDA_INTERFACE, DOC_Array_cuda_array_interface),

@@ -297,7 +297,7 @@ struct lease *lease_from_weak(struct lease *lease)
     return NULL;
 }
 
-/* Leaves it to the thread that has the lock, or gets it next. */
+/* Has a begun frame cancelled, by the thread that has the lock or gets it next: mostly this one. */
 static void leave(struct channel *channel, struct lease *lease)
 {
     lease->next = atomic_load(&channel->left);
@@ -307,44 +307,19 @@ static void leave(struct channel *channel, struct lease *lease)
         channel_leave(channel);
 }
 
-/* A begun frame without references. */
-static int cancel(struct channel *channel, struct lease *lease)
+/* No GIL needed. The caller has a reference to the channel. A reader's frame needs no lock: any thread may release. */
+static int drop(struct channel *channel, struct lease *lease)
 {
-    int r;
+    int r = 0;
 
-    if (!try_lock(channel)) {
+    if (!channel->reader && !atomic_load(&lease->ended)) {
         leave(channel, lease);
         return 0;
     }
-    r = lease_cancel(lease);
-    if (!channel->writer || !is_left(lease, r)) {
-        discard_kept(lease);
-    } else { /* to be tried again by the next call */
-        lease->next = atomic_load(&channel->held);
-        atomic_store(&channel->held, lease);
-    }
-    channel_leave(channel);
-    return r;
-}
-
-/* A reader's frame. Without the lock: any thread may release at any time. */
-static int release(struct lease *lease)
-{
-    int r = lease_release(lease);
-
-    discard_kept(lease);
-    return r;
-}
-
-/* No GIL needed. The caller has a reference to the channel. */
-static int drop(struct channel *channel, struct lease *lease)
-{
     if (channel->reader)
-        return release(lease);
-    if (!atomic_load(&lease->ended))
-        return cancel(channel, lease);
+        r = lease_release(lease);
     discard_kept(lease);
-    return 0;
+    return r;
 }
 
 static bool lease_leaves(struct lease *lease)

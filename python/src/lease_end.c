@@ -135,56 +135,48 @@ int lease_join(struct lease *lease, uintptr_t *native)
 
 /* ---- ends ---- */
 
-typedef int (*call)(struct lease *lease, struct sluice_stream stream);
+enum end { COMMIT, CANCEL, RELEASE };
 
-static int call_commit(struct lease *lease, struct sluice_stream stream)
+static int end_on(struct lease *lease, enum end how, struct sluice_stream stream)
 {
-    return sluice_writer_commit(lease->channel->writer, &lease->frame, stream);
+    if (how == RELEASE)
+        return sluice_reader_release(lease->channel->reader, &lease->frame, stream);
+    return (how == COMMIT ? sluice_writer_commit : sluice_writer_cancel)(lease->channel->writer, &lease->frame, stream);
 }
 
-static int call_cancel(struct lease *lease, struct sluice_stream stream)
-{
-    return sluice_writer_cancel(lease->channel->writer, &lease->frame, stream);
-}
-
-static int call_release(struct lease *lease, struct sluice_stream stream)
-{
-    return sluice_reader_release(lease->channel->reader, &lease->frame, stream);
-}
-
-static int end_by(struct lease *lease, call end)
+static int end(struct lease *lease, enum end how)
 {
     struct sluice_stream any;
     int r;
 
     if (!lease->device || !lease->first || lease->several)
-        return end(lease, SLUICE_ON_CPU);
-    r = end(lease, stream_handle(lease->first));
+        return end_on(lease, how, SLUICE_ON_CPU);
+    r = end_on(lease, how, stream_handle(lease->first));
     if (r != SLUICE_E_STALE || !lease_is_open(lease))
         return r;
     if ((r = add_first(lease)) == 0 && lease->several) /* a reset has ended the handle */
-        return end(lease, SLUICE_ON_CPU);
-    return r == 0 && (r = sluice_stream_default(lease->device->device, &any)) == 0 ? end(lease, any) : r;
+        return end_on(lease, how, SLUICE_ON_CPU);
+    return r == 0 && (r = sluice_stream_default(lease->device->device, &any)) == 0 ? end_on(lease, how, any) : r;
 }
 
 int lease_commit(struct lease *lease)
 {
-    return end_by(lease, call_commit);
+    return end(lease, COMMIT);
 }
 
 int lease_cancel(struct lease *lease)
 {
-    return end_by(lease, call_cancel);
+    return end(lease, CANCEL);
 }
 
 int lease_release(struct lease *lease)
 {
-    int r = end_by(lease, call_release);
+    int r = end(lease, RELEASE);
 
     if (r == 0 || lease->several || !lease->device || !lease_is_open(lease))
         return r;
     if (add_first(lease) == 0 && lease->several) /* which ends it later */
-        (void)call_release(lease, SLUICE_ON_CPU);
+        (void)end_on(lease, RELEASE, SLUICE_ON_CPU);
     return r == SLUICE_E_CAPTURING ? 0 : r;
 }
 

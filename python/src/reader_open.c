@@ -10,17 +10,6 @@
 #include "clock.h"
 #include "view.h"
 
-/* How long a stream waits for a frame; None: the library's default. */
-static int parse_ahead_timeout(PyObject *seconds, int64_t *ns)
-{
-    if (parse_seconds(seconds, "ahead_timeout", 0, ns) < 0)
-        return -1;
-    if (!seconds || seconds == Py_None || *ns > 0)
-        return 0;
-    PyErr_Format(PyExc_ValueError, "ahead_timeout is %R: it must be seconds, more than 0, or None", seconds);
-    return -1;
-}
-
 /* Waits in slices, with an attempt in each. An attempt that has reached the writer lasts until the answer, beyond its
  * slice, so that no reader is admitted, counted, and gone again. */
 static int reader_open(struct channel *channel, struct sluice_reader_params *params, int64_t wait_ns)
@@ -52,7 +41,7 @@ PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(key
                           &params.device, &ahead, &ahead_timeout, &params.staged, &cipd) ||
         parse_ids(uids, ids, &params.uid_count) < 0 || parse_seconds(wait, "wait", SLUICE_LATER, &wait_ns) < 0 ||
         parse_seconds(spin, "spin", 0, &params.spin_ns) < 0 ||
-        parse_ahead_timeout(ahead_timeout, &params.ahead_ns) < 0 ||
+        parse_seconds(ahead_timeout, "ahead_timeout", 0, &params.ahead_ns) < 0 ||
         (cipd != Py_None && cipd_reader_params(cipd, &cipd_params) < 0))
         return NULL;
     if (spin != Py_None && params.spin_ns == 0)
