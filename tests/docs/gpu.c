@@ -128,6 +128,29 @@ TEST(gpu_doc_a_frame_acquired_for_the_cpu_may_be_released_on_a_stream)
     tear_down(&fixture);
 }
 
+TEST(gpu_doc_a_frame_on_several_streams)
+{
+    struct fixture fixture = set_up();
+    struct sluice_stream display = fixture.stream, inference = fixture.other;
+    struct gpu_gate gate = gpu_gate_new();
+    sluice_reader *reader = open_reader(SLUICE_NEWEST, 1);
+
+    put(&fixture, fixture.stream, 0);
+    struct sluice_frame frame = take(reader, inference, 1), next;
+    gpu_gate_close(&gate, gpu_native(display));
+    sluice_frame_used_on(&frame, display, NULL, NULL);
+    sluice_reader_release(reader, &frame, inference);
+    CHECK_OK(sluice_stream_synchronize(inference));
+    put(&fixture, inference, 0);
+    CHECK_RESULT(sluice_reader_acquire(reader, inference, 0, &next), SLUICE_TIMEOUT); /* the first is still held */
+    gpu_gate_open(&gate);
+    next = take(reader, inference, 2);
+    CHECK_OK(sluice_reader_release(reader, &next, inference));
+    CHECK_OK(sluice_reader_close(&reader));
+    gpu_gate_end(&gate);
+    tear_down(&fixture);
+}
+
 /* policies.md: 1 begun, 1 newest, 1 in flight, and a reader that holds 2. */
 TEST(gpu_doc_slots)
 {
