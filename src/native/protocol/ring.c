@@ -92,6 +92,8 @@ int sl_ring_take(struct sl_ring *ring, const struct sl_reader_slot *readers, uin
             continue;
         if (any_kept_unread(ring, readers, count, old, keep)) /* W3 */
             continue;
+        /* Before the mark, on seeing which a reader passes over the frame. */
+        bool unread = stolen && any_kept_unread(ring, readers, count, old, SL_KEEP_ALL);
         sl_store(&ring->words.slot_seq[c], SL_MARK, seq_cst); /* W4 */
         SL_KILL_POINT("after_mark");
         if (any_lease(readers, count, (uint32_t)c, old)) {    /* W5 */
@@ -99,7 +101,7 @@ int sl_ring_take(struct sl_ring *ring, const struct sl_reader_slot *readers, uin
             continue;
         }
         if (stolen)
-            *stolen = any_kept_unread(ring, readers, count, old, SL_KEEP_ALL);
+            *stolen = unread;
         ring->slots[c].state = SL_SLOT_BEGUN;
         ring->slots[c].sequence = 0;
         return c; /* W7 is the caller's */
@@ -136,6 +138,7 @@ bool sl_ring_retire(struct sl_ring *ring, uint32_t slot, const struct sl_reader_
         return false;
     if (any_kept_unread(ring, readers, count, old, keep))
         return false;
+    bool unread = stolen && any_kept_unread(ring, readers, count, old, SL_KEEP_ALL);
     sl_store(&ring->words.slot_seq[slot], SL_MARK, seq_cst);
     SL_KILL_POINT("after_retire_mark");
     /* The slot number is moved to another memory: no lease word may be set for it, not even a stale one. */
@@ -146,7 +149,7 @@ bool sl_ring_retire(struct sl_ring *ring, uint32_t slot, const struct sl_reader_
         }
     }
     if (stolen)
-        *stolen = any_kept_unread(ring, readers, count, old, SL_KEEP_ALL);
+        *stolen = unread;
     sl_store(&ring->words.slot_seq[slot], 0, release);
     ring->slots[slot].state = SL_SLOT_NONE;
     ring->slots[slot].sequence = 0;
