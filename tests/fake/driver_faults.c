@@ -45,6 +45,7 @@ static void use_streams(struct outcome *o, struct sluice_device device)
     struct sluice_stream stream, blocking, standard = { 0 }, wrapped;
     struct sluice_stream_params params = { .size = sizeof params, .blocking = 1 };
     struct sluice_stream_info info = { .size = sizeof info };
+    struct sluice_device other = { 0 }; /* on which `native` has no handle yet */
     struct sluice_event start, stop;
     uintptr_t native = 0;
     double ms;
@@ -55,8 +56,11 @@ static void use_streams(struct outcome *o, struct sluice_device device)
         !good(o, sluice_event_create(device, SLUICE_EVENT_TIMING, &stop)))
         return;
     good(o, sluice_stream_native(stream, &native));
-    if (!good(o, sluice_stream_wrap(device, native, NULL, NULL, &wrapped)))
+    if (!good(o, sluice_device_open(&other, "cuda:0")) ||
+        !good(o, sluice_stream_wrap(other, native, NULL, NULL, &wrapped))) {
+        good(o, sluice_device_close(&other));
         return;
+    }
     good(o, sluice_stream_default(device, &standard));
     good(o, sluice_event_record(start, stream));
     good(o, sluice_stream_wait_event(blocking, start));
@@ -70,6 +74,7 @@ static void use_streams(struct outcome *o, struct sluice_device device)
     good(o, sluice_stream_info(wrapped, &info));
     good(o, sluice_event_destroy(&start));
     good(o, sluice_stream_destroy(&wrapped));
+    good(o, sluice_device_close(&other));
     good(o, sluice_device_synchronize(device));
 }
 
@@ -311,21 +316,23 @@ TEST_TIMEOUT(a_context_lost_at_any_moment, 120)
 TEST(a_foreign_context_that_has_ended)
 {
     static const int codes[] = { SL_CU_INVALID_CONTEXT, SL_CU_CONTEXT_IS_DESTROYED };
-    struct sluice_device device;
+    struct sluice_device device, other;
     struct sluice_stream stream, wrapped;
     uintptr_t native;
 
     fake_use();
     CHECK_OK(sluice_device_open(&device, "cuda:0"));
+    CHECK_OK(sluice_device_open(&other, "cuda:0")); /* on which `native` has no handle yet */
     CHECK_OK(sluice_stream_create(device, NULL, &stream));
     CHECK_OK(sluice_stream_native(stream, &native));
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         fake_fail(FAKE_StreamGetCtx, 1, codes[i]);
-        CHECK_SAYS(sluice_stream_wrap(device, native, NULL, NULL, &wrapped), SLUICE_E_DRIVER,
+        CHECK_SAYS(sluice_stream_wrap(other, native, NULL, NULL, &wrapped), SLUICE_E_DRIVER,
                    "is of a context that has ended");
         CHECK(fake_failed());
         CHECK_OK(sluice_stream_synchronize(stream)); /* ours has not */
     }
+    CHECK_OK(sluice_device_close(&other));
     CHECK_OK(sluice_device_close(&device));
 }
 
