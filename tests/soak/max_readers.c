@@ -53,8 +53,8 @@ static void check_reading(struct child *reader, bool in_order, uint64_t before, 
     /* Each frame was taken or counted as missed; those before its first one do not count. */
     long long seen = NUMBER(text, "last") - NUMBER(text, "first") + 1;
     CHECK_GE(NUMBER(text, "ran") + NUMBER(text, "missed"), seen);
-    if (in_order)
-        CHECK_LE(NUMBER(text, "first"), before + 1);
+    if (in_order) /* also those before its first one, which a reader that gets no CPU may lose */
+        CHECK_GE(NUMBER(text, "ran") + NUMBER(text, "missed"), last - before);
 }
 
 static bool all_have_read(void)
@@ -70,7 +70,7 @@ static bool all_have_read(void)
     return true;
 }
 
-/* Frames at a rate at which nobody needs to lose one. */
+/* Frames at a rate at which nobody loses one, unless the machine is busy. */
 static void write_and_check(sluice_writer *writer, struct child *crowd)
 {
     uint64_t before = kit_writer_stats(writer).committed;
