@@ -36,7 +36,8 @@ struct sluice_frame {
     uint64_t sequence;  /* 1, 2, 3... in the order of commits; 0 in a writer's frame until commit */
     uint64_t session;   /* one life of a writer; random, never 0 */
     uint64_t missed;    /* reader: frames this reader did not get since its last one: those the
-                           writer dropped and those overwritten before they were taken */
+                           writer dropped and those overwritten before they were taken. In the first frame
+                           of a session that began while the reader waited for a writer: all before it */
     int64_t capture_ns; /* when the content was captured; the writer may set it until commit.
                            begin sets it to now. A negative time of SLUICE_CLOCK_MONOTONIC is
                            read as 0 */

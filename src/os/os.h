@@ -434,6 +434,30 @@ void sl_service_pause(struct sl_watch *watch, bool paused);
 int sl_service_hold(void);
 void sl_service_drop(void);
 
+/* ---- name_watch.c, for all systems: names that come to a folder or leave it ----
+ *
+ * All watches of a process share one descriptor for each folder. */
+
+struct sl_watched_folder;
+
+struct sl_name_watch {
+    const char *name; /* valid until it leaves */
+    /* The name came or left, or perhaps: reports were lost. On the service thread, under its lock. It must not leave.
+     */
+    void (*changed)(struct sl_name_watch *watch);
+    struct sl_name_watch *next; /* private from here on */
+    struct sl_watched_folder *folder;
+};
+
+/* Under the service lock. `folder`: NULL is that of named shared memory. SLUICE_E_NOT_FOUND if there is no such folder;
+ * SLUICE_E_NO_DESCRIPTORS, also at the limit fs.inotify.max_user_instances. The last watch of a folder that leaves may
+ * wait 20 ms for the kernel. Leaving without having joined does nothing. */
+int sl_name_watch_join(struct sl_name_watch *watch, const char *folder);
+void sl_name_watch_leave(struct sl_name_watch *watch);
+
+/* Was its folder removed, so that nothing is reported any more? */
+bool sl_name_watch_is_over(const struct sl_name_watch *watch);
+
 /* ---- dl.c: libraries loaded at run time ---- */
 
 /* SLUICE_E_NO_DESCRIPTORS if no descriptor is left to open it with, else SLUICE_E_UNSUPPORTED if it cannot be loaded.

@@ -8,14 +8,14 @@
 
 #include <stdbool.h>
 
+#include "os/os.h"
 #include "util/atomic.h"
 
 /* One subscriber to changes of a name. */
 struct sl_cipd_shm_watch {
-    const char *name;
+    struct sl_name_watch watch;
     sl_word changes; /* changes soon after the name was added or removed, perhaps before new memory with this name is
                         filled in */
-    struct sl_cipd_shm_watch *next;
 };
 
 /* All subscribers of the process share one watch. False if there can be none: no descriptors are left, or the limit

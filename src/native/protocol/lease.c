@@ -165,7 +165,7 @@ void sl_lease_keep(struct sl_lease *lease, uint64_t sequence)
 
     if (in_order) /* I3: never before the lease */
         sl_store(lease->page.cursor, sequence + lease->every, release);
-    if (in_order || lease->last != 0)
+    if (in_order || lease->last != 0 || lease->awaited)
         lease->skipped += sequence - want;
     lease->last = sequence;
 }

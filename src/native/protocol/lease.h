@@ -18,6 +18,7 @@ struct sl_lease {
     uint64_t given_up; /* a frame that cannot be taken, nor any before it: overwritten by the writer, or in a
                           memory that never arrived; 0: none */
     uint64_t skipped;  /* frames passed over, not counting those that `every` asked for */
+    bool awaited;      /* frames before the first one it takes were passed over, too */
     uint64_t retries;  /* frames that the writer overwrote while they were being taken */
     uint64_t lost;     /* in order: frames that their writer's device never finished */
     bool over;         /* the writer's device has stopped: what is not ready never will be */

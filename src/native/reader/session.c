@@ -75,6 +75,8 @@ static void continue_session(struct sl_session *session, const struct sl_session
     uint64_t want = sl_lease_next(&before->lease), first = sl_lease_want(lease);
 
     lease->last = before->lease.last;
+    lease->awaited = false;
+    lease->skipped = 0;
     sl_store(lease->page.last, sl_load(before->lease.page.last, relaxed), relaxed);
     session->dropped = before->dropped;
     session->generation = before->generation;

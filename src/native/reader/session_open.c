@@ -45,6 +45,16 @@ static int attach_device(const struct sl_reader *reader, struct sl_session *sess
     return r;
 }
 
+/* In order the writer has said where this reader begins. */
+static void count_awaited(struct sl_session *session)
+{
+    struct sl_lease *lease = &session->lease;
+    uint64_t first = sl_load(lease->page.cursor, acquire);
+
+    if (lease->awaited && lease->mode == SLUICE_IN_ORDER && first > 1 && first <= SL_LAST_SEQUENCE)
+        lease->skipped = first - 1;
+}
+
 int sl_session_open(const struct sl_reader *reader, struct sl_link *link, struct sl_session **out)
 {
     struct sl_session *session = calloc(1, sizeof *session);
@@ -58,7 +68,9 @@ int sl_session_open(const struct sl_reader *reader, struct sl_link *link, struct
         .page = link->page,
         .mode = reader->params.mode,
         .every = reader->params.every,
+        .awaited = link->awaited,
     };
+    count_awaited(session);
     if ((r = attach_device(reader, session)) != 0)
         free(session);
     else

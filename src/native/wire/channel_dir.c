@@ -28,6 +28,16 @@ int sl_channel_dir_open(struct sl_channel_dir *dir, bool create, bool others)
     return sl_os_folder_open(dir->folder, dir->ours, options, &dir->fd);
 }
 
+int sl_channel_dir_make(const struct sl_channel_dir *dir)
+{
+    struct sl_folder_options options = { .create = true };
+    int fd, r = sl_os_folder_open(dir->folder, dir->ours, options, &fd);
+
+    if (r == 0)
+        sl_os_close(fd);
+    return r;
+}
+
 void sl_channel_dir_close(struct sl_channel_dir *dir)
 {
     sl_os_close(dir->fd);

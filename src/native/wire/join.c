@@ -31,7 +31,10 @@ struct sl_native_join {
     struct sl_watch socket;  /* also has the timer of attempts */
     struct sl_watch process; /* the writer's pidfd */
     struct sl_native_link *link;
+    struct sl_name_watch name_watch; /* from the first failed attempt on */
     int64_t retry;
+    bool lasting;    /* it waits for a writer for longer than a moment */
+    bool absent;     /* there was no writer at the last attempt */
     bool hello_sent; /* HELLO was sent */
     int64_t hello_ns, answer_due;
 };
@@ -61,9 +64,36 @@ static void drop_connection(struct sl_native_join *join)
     join->base.answer_by = 0;
 }
 
+/* The channel's name came to the folder, or left it. */
+static void name_changed(struct sl_name_watch *watch)
+{
+    struct sl_native_join *join = JOIN_OF(watch, name_watch);
+
+    if (join->hello_sent || join->link)
+        return;
+    join->retry = MIN_RETRY_DELAY;
+    sl_service_set_deadline(&join->socket, sl_os_now());
+}
+
+/* So that a writer is connected at once, not at the next attempt. Where this fails, the attempts go on all the same. */
+static void watch_name(struct sl_native_join *join)
+{
+    if (sl_name_watch_is_over(&join->name_watch))
+        sl_name_watch_leave(&join->name_watch);
+    if (join->name_watch.folder)
+        return;
+    join->name_watch = (struct sl_name_watch){ .name = join->name, .changed = name_changed };
+    if (sl_name_watch_join(&join->name_watch, join->dir.folder) != SLUICE_E_NOT_FOUND)
+        return;
+    if (sl_channel_dir_make(&join->dir) == 0)
+        (void)sl_name_watch_join(&join->name_watch, join->dir.folder);
+}
+
 static void retry_later(struct sl_native_join *join)
 {
     drop_connection(join);
+    if (join->lasting)
+        watch_name(join);
     join->socket.deadline = sl_os_deadline(join->retry);
     join->retry = join->retry * 2 < MAX_RETRY_DELAY ? join->retry * 2 : MAX_RETRY_DELAY;
     if (sl_service_add(&join->socket) != 0)
@@ -73,6 +103,7 @@ static void retry_later(struct sl_native_join *join)
 /* With this thread's last error message. */
 static void store_failure(struct sl_native_join *join, int result)
 {
+    join->absent = result == SLUICE_E_NOT_FOUND;
     join->base.result = result;
     snprintf(join->base.text, sizeof join->base.text, "%s", sl_last_error());
     join->base.attempts++;
@@ -93,6 +124,7 @@ static void end_session(struct sl_native_join *join)
     join->link = NULL;
     sl_store(&link->gone, 1, seq_cst);
     join->retry = MIN_RETRY_DELAY;
+    join->lasting = join->absent = true;
     retry_later(join);
     join->params.changed(join->params.context, link);
 }
@@ -149,6 +181,8 @@ static int handle_welcome(struct sl_native_join *join, const struct sl_msg_welco
     int64_t now = sl_os_now();
     join->base.answer_by = now < join->answer_due ? join->answer_due : now + WELCOME_TIMEOUT;
     join->base.result = 0;
+    join->link->base.awaited = join->absent;
+    join->absent = false;
     join->retry = MIN_RETRY_DELAY;
     if (join->link->base.clock_offset_ns)
         sl_log(SLUICE_LOG_WARN, "channel '%s': the writer's clock is %lld ms off ours; its times are corrected",
@@ -322,6 +356,7 @@ static void socket_timer(struct sl_watch *watch)
     struct sl_native_join *join = JOIN_OF(watch, socket);
 
     if (!join->hello_sent) {
+        join->lasting = true;
         connect_to_writer(join);
         return;
     }
@@ -380,6 +415,7 @@ void sl_join_close(struct sl_join *base, bool goodbye)
     if (join->link)
         sl_store(&join->link->base.gone, 1, seq_cst);
     drop_connection(join);
+    sl_name_watch_leave(&join->name_watch);
     sl_service_drop();
     free(join->uids);
     free(join);

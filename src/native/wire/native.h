@@ -25,6 +25,9 @@ int sl_channel_dir_find(struct sl_channel_dir *dir);
 
 /* The same, and opens it. */
 int sl_channel_dir_open(struct sl_channel_dir *dir, bool create, bool others);
+
+/* Makes one that was found, if it is not there. */
+int sl_channel_dir_make(const struct sl_channel_dir *dir);
 void sl_channel_dir_close(struct sl_channel_dir *dir);
 
 /* Connects to a channel in a folder that was found; SLUICE_E_NOT_FOUND names the folder, and any other one that

@@ -200,6 +200,7 @@ struct sl_link {
     int64_t clock_offset_ns;         /* the writer's clock less ours, 0 unless over 1 s */
     uint32_t depth;                  /* granted */
     bool writable;                   /* frames may be written */
+    bool awaited;                    /* the reader waited for a writer when the session began */
     sl_word32 gone;                  /* 1: the writer died or closed; what is ready stays readable */
     struct sl_link_memory *memories; /* newest first; under the service lock */
     sl_word32 memory_count;          /* raised by the service thread when one was added */
