@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Writer: its parameters and inspection. The extension has the calls for each frame."""
+import time
+
 from . import _formats, _params, _sluice
 from ._final import final
 from ._info import WriterStats, cipd_info
@@ -56,6 +58,17 @@ class Writer(_sluice._Writer):
     def format(self):
         """{name: Tensor or Image}: the channel's capacities"""
         return _formats.of_entries(self._format())
+
+    def wait_for_readers(self, count=1, timeout=None):
+        """Waits until at least `count` readers are connected: for a first frame that must not be missed. `timeout` in seconds; None
+        waits for ever. Raises Timeout; UnsupportedError for "cipd:" channels, whose protocol does not know its readers."""
+        end = None if timeout is None else time.monotonic() + timeout
+        if self.name.startswith("cipd:"):
+            raise _sluice.UnsupportedError(f"channel '{self.name}': its protocol does not know its readers")
+        while (there := self.stats().readers) < count:
+            if end is not None and time.monotonic() >= end:
+                raise _sluice.Timeout(f"channel '{self.name}' has {there} readers, not {count} yet")
+            time.sleep(0.001)
 
     def stats(self):
         """-> WriterStats"""

@@ -510,3 +510,18 @@ def test_what_is_on_a_device_is_refused_by_name():
         assert frame[0].device == "host" and frame.__dlpack_device__() == (1, 0)
         with pytest.raises(BufferError, match="does not copy it to another device"):
             frame.__dlpack__(dl_device=(2, 0))
+
+
+def test_a_writer_waits_for_readers():
+    with sluice.Writer("cam", shape=(4,)) as writer:
+        writer.wait_for_readers(0)
+        with pytest.raises(sluice.Timeout, match="has 0 readers, not 1 yet"):
+            writer.wait_for_readers(timeout=0)
+        readers = []
+        opener = threading.Thread(target=lambda: readers.extend(sluice.Reader("cam") for _ in range(2)))
+        opener.start()
+        writer.wait_for_readers(2, timeout=60)
+        opener.join()
+        assert writer.stats().readers == 2
+        for reader in readers:
+            reader.close()

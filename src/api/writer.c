@@ -116,6 +116,13 @@ int sluice_writer_wait(sluice_writer *handle, int64_t timeout_ns)
     return r;
 }
 
+int sluice_writer_wait_readers(sluice_writer *handle, uint32_t count, int64_t timeout_ns)
+{
+    if (timeout_ns < 0)
+        return sl_fail(SLUICE_E_INVALID, "sluice_writer_wait_readers: a time-out of %lld ns", (long long)timeout_ns);
+    return sl_writer_wait_readers(handle, count, timeout_ns);
+}
+
 static int commit(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream)
 {
     int r = sl_stream_wait_check(stream);

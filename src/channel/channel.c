@@ -97,6 +97,38 @@ int sl_reader_hold(sluice_reader *handle, struct sluice_reader **reader)
     return r;
 }
 
+/* 0, or SLUICE_TIMEOUT if there are fewer now. */
+static int check_readers(struct sluice_writer *writer, uint32_t count)
+{
+    struct sluice_writer_stats stats = { .size = 0 };
+
+    if (!writer->ops->knows_readers)
+        return sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s:%s': its protocol does not know its readers",
+                       writer->ops->scheme, writer->name);
+    writer->ops->writer_stats(writer, &stats);
+    return stats.readers >= count
+               ? 0
+               : sl_fail(SLUICE_TIMEOUT, "channel '%s' has %u readers, not %u yet", writer->name, stats.readers, count);
+}
+
+int sl_writer_wait_readers(sluice_writer *handle, uint32_t count, int64_t timeout_ns)
+{
+    int64_t deadline = sl_os_deadline(timeout_ns), now;
+    struct sluice_writer *writer;
+    int r;
+
+    for (;;) { /* the writer is not held over a sleep: closing it ends the wait */
+        now = sl_os_now();
+        if ((r = sl_writer_hold(handle, &writer)) != 0)
+            return r;
+        r = check_readers(writer, count);
+        sl_object_drop(&writer->object);
+        if (r != SLUICE_TIMEOUT || now >= deadline)
+            return r;
+        sl_os_sleep(SLUICE_MS);
+    }
+}
+
 /* Release builds do not look for a second thread. */
 static bool claim(sl_word32 *busy)
 {

@@ -47,6 +47,7 @@ struct sluice_reader {
 struct sl_channel_ops {
     const char *scheme;
     size_t writer_bytes, reader_bytes; /* of the structs that begin with the ones above */
+    bool knows_readers;                /* a writer's stats count them */
 
     int (*check_name)(const char *name); /* SLUICE_E_NAME with a message */
     int (*info)(const char *name, int64_t timeout_ns, struct sluice_channel_info *info,
@@ -108,6 +109,9 @@ int sl_channel_check_reader_params(const struct sl_channel_ops *ops, const char 
 /* The writer or reader behind a handle, kept alive until sl_object_drop. */
 int sl_writer_hold(sluice_writer *handle, struct sluice_writer **writer);
 int sl_reader_hold(sluice_reader *handle, struct sluice_reader **reader);
+
+/* Behind sluice_writer_wait_readers. */
+int sl_writer_wait_readers(sluice_writer *handle, uint32_t count, int64_t timeout_ns);
 
 /* The same for a writer's calls that one thread at a time may make. SLUICE_E_BUSY in debug builds. */
 int sl_writer_enter(sluice_writer *handle, struct sluice_writer **writer);
