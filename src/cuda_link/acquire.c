@@ -419,6 +419,7 @@ static int wait_for_session(struct sl_cipd_reader *reader, int result, int64_t n
         raise_by(&reader->no_frame, 1);
         return result;
     }
+    sl_cipd_reader_watch_name(reader);
     (void)sl_os_futex_wait(&reader->bell, rung, next < deadline ? next : deadline);
     return GO_ON;
 }

@@ -360,6 +360,7 @@ struct sl_cipd_reader {
     struct sl_cipd_free_queue *free_queue;
     sl_word32 closing, bell;
     sl_word32 retry;
+    struct sl_name_watch name_watch;         /* joined when there was no session; under the service lock */
     sl_word known_stream;                    /* the last stream that was found to be of this device; relaxed */
     char nothing[SLUICE_CIPD_MAX_NAME + 64]; /* acquire's usual message when there is no frame */
 
@@ -401,6 +402,9 @@ static inline struct sl_cipd_reader *sl_cipd_reader_of(struct sluice_reader *bas
 }
 
 int sl_cipd_reader_open(struct sluice_reader *base, const struct sluice_reader_params *params);
+/* While there is no session: so that a writer is found at once, not at the next attempt. Where this fails, the attempts
+ * go on all the same. */
+void sl_cipd_reader_watch_name(struct sl_cipd_reader *reader);
 void sl_cipd_reader_retry(struct sl_cipd_reader *reader); /* looks for a session at once */
 void sl_cipd_reader_stop(struct sluice_reader *base);
 void sl_cipd_reader_stopped(struct sluice_reader *base);

@@ -122,6 +122,7 @@ static void finish(struct sl_object *object)
     (void)sl_fetch_end(&reader->base, false);
     sl_service_lock();
     sl_service_remove(&reader->watch);
+    sl_name_watch_leave(&reader->name_watch);
     sl_service_unlock();
     sl_cipd_ahead_stop(reader);
     sl_mutex_lock(&reader->lock); /* the thread that watches waiting streams may still use it */

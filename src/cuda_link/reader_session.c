@@ -160,6 +160,22 @@ int sl_cipd_reader_find_session(struct sl_cipd_reader *reader, int64_t now)
     return r;
 }
 
+static void name_changed(struct sl_name_watch *watch)
+{
+    sl_cipd_reader_retry(
+        (struct sl_cipd_reader *)(void *)((char *)watch - offsetof(struct sl_cipd_reader, name_watch)));
+}
+
+void sl_cipd_reader_watch_name(struct sl_cipd_reader *reader)
+{
+    if (reader->name_watch.changed)
+        return;
+    sl_service_lock();
+    reader->name_watch = (struct sl_name_watch){ .name = reader->consumer.segment.name, .changed = name_changed };
+    (void)sl_name_watch_join(&reader->name_watch, NULL);
+    sl_service_unlock();
+}
+
 int sl_cipd_reader_connect(struct sl_cipd_reader *reader, int64_t now)
 {
     int r;

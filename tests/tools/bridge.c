@@ -236,7 +236,8 @@ TEST_TIMEOUT(bridge_that_waits_drops_nothing, 60)
         while ((result = sluice_reader_acquire(reader, SLUICE_ON_CPU, 10 * SLUICE_S, &frame)) > 0)
             CHECK(result == SLUICE_AGAIN || result == SLUICE_NO_WRITER || i == 0);
         CHECK_RESULT(result, 0);
-        CHECK_EQ(frame.missed, 0);
+        if (i > 0) /* the bridge may have begun before this reader was connected */
+            CHECK_EQ(frame.missed, 0);
         CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     }
     CHECK_OK(sluice_reader_close(&reader));

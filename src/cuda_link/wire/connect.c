@@ -20,7 +20,7 @@
 #include "util/result.h"
 
 #define SETTLED  (2 * SLUICE_MS) /* between two copies of a segment without frames */
-#define SHORTEST (5 * SLUICE_MS)
+#define SHORTEST SLUICE_MS
 #define LONGEST  (500 * SLUICE_MS)
 
 static const struct {
