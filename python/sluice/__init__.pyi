@@ -353,7 +353,8 @@ class Frame(_Frame):
         """one life of a writer; random, never 0"""
     @property
     def missed(self) -> int:
-        """frames that this reader did not get since the one before"""
+        """frames that this reader did not get since the one before; of a session that began while it waited, all before the first it
+        got"""
     @property
     def capture_ns(self) -> int:
         """when the content was captured, in nanoseconds of `capture_clock`"""
