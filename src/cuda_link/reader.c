@@ -249,10 +249,3 @@ void sl_cipd_reader_stats(struct sluice_reader *base, struct sluice_reader_stats
     }
     sl_mutex_unlock(&reader->lock);
 }
-
-void sl_cipd_reader_retry(struct sl_cipd_reader *reader)
-{
-    sl_store(&reader->retry, 1, release);
-    sl_add(&reader->bell, 1);
-    sl_os_futex_wake(&reader->bell, INT32_MAX);
-}

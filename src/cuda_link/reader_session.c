@@ -160,6 +160,13 @@ int sl_cipd_reader_find_session(struct sl_cipd_reader *reader, int64_t now)
     return r;
 }
 
+void sl_cipd_reader_retry(struct sl_cipd_reader *reader)
+{
+    sl_store(&reader->retry, 1, release);
+    sl_add(&reader->bell, 1);
+    sl_os_futex_wake(&reader->bell, INT32_MAX);
+}
+
 static void name_changed(struct sl_name_watch *watch)
 {
     sl_cipd_reader_retry(

@@ -243,10 +243,10 @@ TEST(cipd_connect_settles)
 TEST(cipd_connect_backs_off)
 {
     const char *name = cipd_name("back off");
-    static const int64_t pauses[] = { 5, 10, 20, 40, 80, 160, 320, 500, 500 };
+    static const int64_t pauses[] = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500 };
     struct sl_cipd_segment_reader consumer = reader_of(name);
     int64_t now = SLUICE_S;
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 11; i++) {
         CHECK_EQ(sl_cipd_read_connect(&consumer, now), SLUICE_NO_WRITER);
         CHECK_EQ(sl_cipd_read_next_try(&consumer), now + pauses[i] * MS);
         now += pauses[i] * MS;
