@@ -178,7 +178,7 @@ void sl_cipd_reader_watch_name(struct sl_cipd_reader *reader)
     if (reader->name_watch.changed)
         return;
     sl_service_lock();
-    reader->name_watch = (struct sl_name_watch){ .name = reader->consumer.segment.name, .changed = name_changed };
+    reader->name_watch = (struct sl_name_watch){ .name = reader->base.name, .changed = name_changed };
     (void)sl_name_watch_join(&reader->name_watch, NULL);
     sl_service_unlock();
 }
