@@ -13,9 +13,8 @@ struct stage {
     struct sluice_device device;
     struct sluice_stream other;  /* captures nothing */
     struct sl_cu_stream *theirs; /* captures */
-    struct sl_cu_graph *graph;
-    struct gpu_gate gate; /* work on `theirs` waits for it */
-    atomic_int let_go;    /* how often the owner of `theirs` was notified that nobody uses it */
+    struct gpu_gate gate;        /* work on `theirs` waits for it */
+    atomic_int let_go;           /* how often the owner of `theirs` was notified that nobody uses it */
     sluice_writer *writer;
     sluice_reader *reader;
 };
@@ -52,17 +51,6 @@ static void let_go(void *user)
     stage->let_go++;
 }
 
-static uint32_t held(struct stage *stage)
-{
-    struct sluice_reader_stats stats = { .size = sizeof stats };
-    struct sluice_frame frame;
-
-    int r = sluice_reader_acquire(stage->reader, stage->other, 0, &frame); /* also checks its deferred releases */
-    CHECK(r == SLUICE_TIMEOUT || r == SLUICE_E_LIMIT);
-    CHECK_OK(sluice_reader_stats(stage->reader, &stats));
-    return stats.held;
-}
-
 /* Work on the stream does not end before the gate is opened; then a frame is released in a capture. */
 static struct sluice_stream release_in_capture(struct stage *stage, int mode)
 {
@@ -76,19 +64,8 @@ static struct sluice_stream release_in_capture(struct stage *stage, int mode)
     gpu_gate_close(&stage->gate, stage->theirs);
     CU(StreamBeginCapture, stage->theirs, mode);
     CHECK_OK(sluice_reader_release(stage->reader, &frame, stream));
-    CHECK_EQ(held(stage), 1);
+    CHECK_EQ(frames_held(stage->reader, stage->other), 1);
     return stream;
-}
-
-/* Whole, and without a node of the library's. */
-static void end_capture(struct stage *stage)
-{
-    size_t nodes = 77;
-
-    CU(StreamEndCapture, stage->theirs, &stage->graph);
-    CU(GraphGetNodes, stage->graph, NULL, &nodes);
-    CHECK_EQ(nodes, 0);
-    CU(GraphDestroy, stage->graph);
 }
 
 static void open_gate(struct stage *stage)
@@ -104,13 +81,13 @@ TEST(a_handle_that_ends_in_the_capture_ends_no_lease)
         struct sluice_stream stream = release_in_capture(&stage, mode);
 
         CHECK_OK(sluice_stream_destroy(&stream));
-        CHECK_EQ(held(&stage), 1);
+        CHECK_EQ(frames_held(stage.reader, stage.other), 1);
         CHECK_EQ(stage.let_go, 0); /* the stream's capture has yet to be queried */
-        end_capture(&stage);
-        CHECK_EQ(held(&stage), 1); /* the capture is over, the work before it is not */
+        frames_end_capture(stage.theirs);
+        CHECK_EQ(frames_held(stage.reader, stage.other), 1); /* the capture is over, the work before it is not */
         CHECK_EQ(stage.let_go, 1);
         open_gate(&stage);
-        CHECK_SOON(held(&stage) == 0, 5);
+        CHECK_SOON(frames_held(stage.reader, stage.other) == 0, 5);
         CU(StreamDestroy, stage.theirs);
         finish(&stage);
     }
@@ -122,13 +99,13 @@ TEST(a_handle_that_ends_after_the_capture_leaves_its_release_behind)
     struct stage stage = prepare();
     struct sluice_stream stream = release_in_capture(&stage, CAPTURE_GLOBAL);
 
-    end_capture(&stage);
+    frames_end_capture(stage.theirs);
     CHECK_OK(sluice_stream_destroy(&stream));
     CHECK_EQ(stage.let_go, 1);
-    CHECK_EQ(held(&stage), 1);
+    CHECK_EQ(frames_held(stage.reader, stage.other), 1);
     open_gate(&stage);
     CU(StreamDestroy, stage.theirs);
-    CHECK_SOON(held(&stage) == 0, 5);
+    CHECK_SOON(frames_held(stage.reader, stage.other) == 0, 5);
     finish(&stage);
 }
 
@@ -138,14 +115,14 @@ TEST(a_device_that_is_closed_after_the_capture_leaves_its_release_behind)
     struct sluice_stream stream = release_in_capture(&stage, CAPTURE_GLOBAL);
 
     CHECK_RESULT(sluice_device_reset(stage.device), SLUICE_E_CAPTURING);
-    end_capture(&stage);
+    frames_end_capture(stage.theirs);
     open_gate(&stage);
     CHECK_OK(sluice_device_reset(stage.device)); /* ends the handle */
     CHECK_RESULT(sluice_stream_query(stream), SLUICE_E_STALE);
     CHECK_EQ(stage.let_go, 1);
     CU(StreamDestroy, stage.theirs);
     stage.other = SLUICE_ON_CPU;
-    CHECK_SOON(held(&stage) == 0, 5);
+    CHECK_SOON(frames_held(stage.reader, stage.other) == 0, 5);
     finish(&stage);
 }
 
@@ -162,7 +139,7 @@ TEST(a_reader_and_a_handle_that_end_in_the_capture)
     CHECK_EQ(stage.let_go, 0);
     CHECK_OK(sluice_writer_stats(stage.writer, &stats));
     CHECK_EQ(stats.readers, 1);
-    end_capture(&stage);
+    frames_end_capture(stage.theirs);
     open_gate(&stage);
     CHECK_SOON(sluice_writer_stats(stage.writer, &stats) == 0 && stats.readers == 0, 5);
     CHECK_EQ(stage.let_go, 1);

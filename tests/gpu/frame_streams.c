@@ -54,22 +54,11 @@ static struct sluice_frame acquire(struct stage *stage)
     return frame;
 }
 
-static uint32_t held(struct stage *stage)
-{
-    struct sluice_reader_stats stats = { .size = sizeof stats };
-    struct sluice_frame frame;
-
-    int r = sluice_reader_acquire(stage->reader, SLUICE_ON_CPU, 0, &frame); /* also checks its queued releases */
-    CHECK(r == SLUICE_TIMEOUT || r == SLUICE_E_LIMIT);
-    CHECK_OK(sluice_reader_stats(stage->reader, &stats));
-    return stats.held;
-}
-
 /* Also once what was queued has had time to run. */
 static void check_held(struct stage *stage)
 {
     test_nap(20 * SLUICE_MS);
-    CHECK_EQ(held(stage), 1);
+    CHECK_EQ(frames_held(stage->reader, SLUICE_ON_CPU), 1);
 }
 
 static void close_gates(struct stage *stage)
@@ -81,18 +70,6 @@ static void close_gates(struct stage *stage)
 static void begin_capture(struct sluice_stream stream)
 {
     CU(StreamBeginCapture, gpu_native(stream), CAPTURE_RELAXED);
-}
-
-/* Whole, and without a node of the library's. */
-static void end_capture(struct sluice_stream stream)
-{
-    struct sl_cu_graph *graph = NULL;
-    size_t nodes = 77;
-
-    CU(StreamEndCapture, gpu_native(stream), &graph);
-    CU(GraphGetNodes, graph, NULL, &nodes);
-    CHECK_EQ(nodes, 0);
-    CU(GraphDestroy, graph);
 }
 
 static void count(void *user)
@@ -111,7 +88,7 @@ static void release_and_open(struct stage *stage, struct sluice_frame *frame, bo
     gpu_gate_open(named_first ? &stage->named_gate : &stage->last_gate);
     check_held(stage);
     gpu_gate_open(named_first ? &stage->last_gate : &stage->named_gate);
-    CHECK_SOON(held(stage) == 0, 5);
+    CHECK_SOON(frames_held(stage->reader, SLUICE_ON_CPU) == 0, 5);
 }
 
 TEST(a_frame_is_released_behind_all_its_streams)
@@ -154,7 +131,7 @@ TEST(a_frame_is_released_behind_its_only_stream)
     CHECK_OK(sluice_reader_release(stage.reader, &frame, SLUICE_ON_CPU));
     check_held(&stage);
     gpu_gate_open(&stage.named_gate);
-    CHECK_SOON(held(&stage) == 0, 5);
+    CHECK_SOON(frames_held(stage.reader, SLUICE_ON_CPU) == 0, 5);
     finish(&stage);
 }
 
@@ -206,7 +183,7 @@ TEST(a_reset_of_the_device_ends_no_frame_early)
     CHECK_OK(sluice_reader_release(stage.reader, &frame, SLUICE_ON_CPU));
     check_held(&stage);
     gpu_gate_open(&stage.named_gate);
-    CHECK_SOON(held(&stage) == 0, 5);
+    CHECK_SOON(frames_held(stage.reader, SLUICE_ON_CPU) == 0, 5);
     CU(StreamDestroy, theirs);
     finish(&stage);
 }
@@ -226,14 +203,14 @@ TEST(a_frame_is_released_after_the_captures_of_its_streams)
     CHECK_EQ(sluice_frame_captures(&frame), 1);
     CHECK_OK(sluice_reader_release(stage.reader, &frame, stage.last));
     CHECK_RESULT(sluice_frame_captures(&frame), SLUICE_E_STALE);
-    end_capture(stage.named);
+    frames_end_capture(gpu_native(stage.named));
     check_held(&stage);
-    end_capture(stage.last);
+    frames_end_capture(gpu_native(stage.last));
     gpu_gate_open(&stage.named_gate);
     check_held(&stage);
     CHECK_EQ(cu.StreamQuery(gpu_native(stage.last)), SL_CU_NOT_READY);
     gpu_gate_open(&stage.last_gate);
-    CHECK_SOON(held(&stage) == 0, 5);
+    CHECK_SOON(frames_held(stage.reader, SLUICE_ON_CPU) == 0, 5);
     CHECK_SOON(released == 1, 5);
     finish(&stage);
 }
@@ -258,7 +235,7 @@ TEST(a_reader_that_is_closed_in_a_capture_holds_the_frame_until_its_end)
     CHECK_OK(sluice_reader_close(&stage.reader)); /* does not wait for it */
     CHECK(has_reader());
     CHECK_EQ(released, 0);
-    end_capture(stage.named);
+    frames_end_capture(gpu_native(stage.named));
     CHECK_SOON(released == 1, 5);
     CHECK_SOON(!has_reader(), 5);
     finish(&stage);
@@ -302,7 +279,7 @@ TEST(a_frame_stays_begun_while_one_of_its_streams_captures)
     CHECK_SAYS(sluice_writer_commit(stage.writer, &frame, stage.last), SLUICE_E_CAPTURING, "capture");
     CHECK_RESULT(sluice_writer_cancel(stage.writer, &frame, stage.last), SLUICE_E_CAPTURING);
     CHECK_RESULT(sluice_frame_wait(&frame, stage.last), SLUICE_E_CAPTURING);
-    end_capture(stage.named);
+    frames_end_capture(gpu_native(stage.named));
     CHECK_OK(sluice_writer_commit(stage.writer, &frame, stage.last));
     frame = begin_on_both(&stage);
     CHECK_OK(sluice_writer_cancel(stage.writer, &frame, stage.last));

@@ -58,3 +58,25 @@ void frames_warm_up(struct sl_cu_stream *stream)
     gpu_compare(stream, memory, 1, 7, memory + 8);
     CHECK_EQ(frames_read(stream, memory + 8), 0);
 }
+
+uint32_t frames_held(sluice_reader *reader, struct sluice_stream stream)
+{
+    struct sluice_reader_stats stats = { .size = sizeof stats };
+    struct sluice_frame frame;
+
+    int r = sluice_reader_acquire(reader, stream, 0, &frame);
+    CHECK(r == SLUICE_TIMEOUT || r == SLUICE_E_LIMIT);
+    CHECK_OK(sluice_reader_stats(reader, &stats));
+    return stats.held;
+}
+
+void frames_end_capture(struct sl_cu_stream *stream)
+{
+    struct sl_cu_graph *graph = NULL;
+    size_t nodes = 77;
+
+    CU(StreamEndCapture, stream, &graph);
+    CU(GraphGetNodes, graph, NULL, &nodes);
+    CHECK_EQ(nodes, 0);
+    CU(GraphDestroy, graph);
+}

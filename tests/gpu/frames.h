@@ -19,6 +19,13 @@ struct sluice_array frames_array(uintptr_t at, int64_t words);
  * stream is unusable. */
 uint32_t frames_read(struct sl_cu_stream *stream, uint64_t bad);
 
+/* How many frames the reader holds. Tries to acquire one on `stream`, which also checks its queued and deferred
+ * releases. */
+uint32_t frames_held(sluice_reader *reader, struct sluice_stream stream);
+
+/* Ends a capture, whose graph must be whole and have no node of the library's. */
+void frames_end_capture(struct sl_cu_stream *stream);
+
 /* Launches each kernel once, so that none is loaded during a capture. */
 void frames_warm_up(struct sl_cu_stream *stream);
 

@@ -32,23 +32,12 @@ struct stage {
     atomic_int held; /* as seen by another thread, which acquires without a stream */
 };
 
-static uint32_t held(sluice_reader *reader)
-{
-    struct sluice_reader_stats stats = { .size = sizeof stats };
-    struct sluice_frame frame;
-
-    int r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame); /* also checks its deferred releases */
-    CHECK(r == SLUICE_TIMEOUT || r == SLUICE_E_LIMIT);
-    CHECK_OK(sluice_reader_stats(reader, &stats));
-    return stats.held;
-}
-
 static void *look(void *data)
 {
     struct stage *stage = data;
 
     gpu_use(0);
-    stage->held = (int)held(stage->reader);
+    stage->held = (int)frames_held(stage->reader, SLUICE_ON_CPU);
     return NULL;
 }
 
