@@ -103,7 +103,7 @@ SLUICE_API int sluice_writer_wait(sluice_writer *writer, int64_t timeout_ns);
 /* Waits until at least `count` readers are connected: for programs whose first frame must not be missed.
  * Thread: any. Blocks: up to timeout_ns (SLUICE_FOREVER: until then); looks once a millisecond.
  * Returns: 0; SLUICE_TIMEOUT, with a message that says how many there are; SLUICE_E_CLOSED; SLUICE_E_UNSUPPORTED
- * for a channel "cipd:NAME", whose protocol does not know its readers. */
+ * for a channel "cipd:NAME", whose protocol does not count readers. */
 SLUICE_API int sluice_writer_wait_readers(sluice_writer *writer, uint32_t count, int64_t timeout_ns);
 
 /* Publishes the frame behind the work queued on `stream` (SLUICE_ON_CPU: at once). On 0 the frame has

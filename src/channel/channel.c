@@ -102,8 +102,8 @@ static int check_readers(struct sluice_writer *writer, uint32_t count)
 {
     struct sluice_writer_stats stats = { .size = 0 };
 
-    if (!writer->ops->knows_readers)
-        return sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s:%s': its protocol does not know its readers",
+    if (!writer->ops->counts_readers)
+        return sl_fail(SLUICE_E_UNSUPPORTED, "channel '%s:%s': its protocol does not count readers",
                        writer->ops->scheme, writer->name);
     writer->ops->writer_stats(writer, &stats);
     return stats.readers >= count

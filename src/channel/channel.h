@@ -47,7 +47,7 @@ struct sluice_reader {
 struct sl_channel_ops {
     const char *scheme;
     size_t writer_bytes, reader_bytes; /* of the structs that begin with the ones above */
-    bool knows_readers;                /* a writer's stats count them */
+    bool counts_readers;               /* in a writer's stats */
 
     int (*check_name)(const char *name); /* SLUICE_E_NAME with a message */
     int (*info)(const char *name, int64_t timeout_ns, struct sluice_channel_info *info,

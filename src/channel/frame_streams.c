@@ -364,24 +364,17 @@ int sl_frame_streams_captures(struct sl_frame_streams *streams, const struct slu
 /* ---- the end of a frame ---- */
 
 int sl_frame_streams_add_last(struct sl_frame_streams *streams, const struct sluice_frame *frame,
-                              struct sluice_stream handle, bool *named)
+                              struct sluice_stream stream, bool *named)
 {
-    struct use use = { .stream = NULL };
-    bool taken = false;
-    int r = 0;
+    const char *device = NULL; /* which a stream of the set keeps alive */
 
     sl_mutex_lock(&streams->lock);
     const struct sl_stream_set *set = find(streams, frame);
     *named = set && set->count > 0;
-    if (*named && handle.id != SLUICE_ON_CPU.id && (r = sl_stream_hold(handle, &use.stream)) == 0 &&
-        (r = check_device(use.stream, set->uses[0].stream->object.device->name)) == 0) {
-        use.stream->object.device->ops->stream_queue(use.stream, &use.place);
-        r = add(streams, frame, &use, &taken);
-    }
+    if (*named)
+        device = set->uses[0].stream->object.device->name;
     sl_mutex_unlock(&streams->lock);
-    if (use.stream && !taken)
-        sl_object_drop(&use.stream->object);
-    return r;
+    return *named ? sl_frame_streams_add(streams, frame, device, stream, NULL, NULL) : 0;
 }
 
 int sl_frame_streams_end_on_all(struct sl_frame_streams *streams, const struct sluice_frame *frame,

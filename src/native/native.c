@@ -9,7 +9,7 @@
 extern const struct sl_channel_ops sl_channel_native;
 const struct sl_channel_ops sl_channel_native = {
     .scheme = "sluice",
-    .knows_readers = true,
+    .counts_readers = true,
     .writer_bytes = sizeof(struct sl_writer),
     .reader_bytes = sizeof(struct sl_reader),
     .check_name = sl_native_check_name,

@@ -92,7 +92,7 @@ int sl_ring_take(struct sl_ring *ring, const struct sl_reader_slot *readers, uin
             continue;
         if (any_kept_unread(ring, readers, count, old, keep)) /* W3 */
             continue;
-        /* Before the mark, on seeing which a reader passes over the frame. */
+        /* Read before the mark: a reader that sees the mark passes over the frame. */
         bool unread = stolen && any_kept_unread(ring, readers, count, old, SL_KEEP_ALL);
         sl_store(&ring->words.slot_seq[c], SL_MARK, seq_cst); /* W4 */
         SL_KILL_POINT("after_mark");

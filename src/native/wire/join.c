@@ -31,9 +31,9 @@ struct sl_native_join {
     struct sl_watch socket;  /* also has the timer of attempts */
     struct sl_watch process; /* the writer's pidfd */
     struct sl_native_link *link;
-    struct sl_name_watch name_watch; /* from the first failed attempt on */
+    struct sl_name_watch name_watch; /* joined once `lasting` */
     int64_t retry;
-    bool lasting;    /* it waits for a writer for longer than a moment */
+    bool lasting;    /* it has lost a writer, or an attempt after the first has begun */
     bool absent;     /* there was no writer at the last attempt */
     bool hello_sent; /* HELLO was sent */
     int64_t hello_ns, answer_due;
