@@ -67,56 +67,6 @@ TEST(readers_find_a_killed_writers_successor)
     role_stop(&writer);
 }
 
-/* All frames of a session that began while it waited. */
-static void wait_and_count(uint32_t mode)
-{
-    struct sluice_reader_params params = kit_reader_params("cam");
-    struct sluice_frame frame;
-    sluice_reader *reader;
-
-    params.mode = mode;
-    params.open_timeout_ns = SLUICE_LATER;
-    CHECK_OK(sluice_reader_open(&reader, &params));
-    for (int session = 1; session <= 2; session++) {
-        struct child writer = start_writer(NULL, NULL);
-        uint64_t missed = 0, taken = 0, last = 0;
-        EXPECT_ANSWER(&writer, "commit 9", "committed 9");
-        while (last < 9) {
-            CHECK_OK(sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame));
-            CHECK_EQ((bool)(frame.flags & SLUICE_FRAME_NEW_SESSION), session == 2 && taken == 0);
-            last = frame.sequence;
-            missed += frame.missed;
-            taken++;
-            kit_give(reader, &frame);
-        }
-        CHECK_EQ(missed + taken, 9);
-        child_kill(&writer, SIGKILL);
-    }
-    CHECK_OK(sluice_reader_close(&reader));
-}
-
-TEST(a_reader_that_waited_is_told_what_it_missed)
-{
-    test_dir();
-    wait_and_count(SLUICE_NEWEST);
-    wait_and_count(SLUICE_IN_ORDER);
-}
-
-TEST(a_reader_that_did_not_wait_missed_nothing_before_its_first_frame)
-{
-    struct child writer = start_writer(NULL, NULL);
-    struct sluice_frame frame;
-
-    EXPECT_ANSWER(&writer, "commit 9", "committed 9");
-    sluice_reader *reader = kit_newest(20 * SLUICE_S);
-    frame = kit_take(reader);
-    CHECK_EQ(frame.sequence, 9);
-    CHECK_EQ(frame.missed, 0);
-    kit_give(reader, &frame);
-    CHECK_OK(sluice_reader_close(&reader));
-    role_stop(&writer);
-}
-
 TEST(frames_of_a_dead_session_stay_readable_while_they_are_held)
 {
     struct child writer = start_writer(NULL, NULL);

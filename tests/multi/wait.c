@@ -57,27 +57,6 @@ TEST(time_outs_hold_asleep_and_spinning)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-TEST(a_writer_waits_for_readers)
-{
-    sluice_writer *writer = kit_writer("cam", 8 * KIB);
-    struct child readers[2];
-
-    CHECK_OK(sluice_writer_wait_readers(writer, 0, 0));
-    CHECK_SAYS(sluice_writer_wait_readers(writer, 1, 0), SLUICE_TIMEOUT, "has 0 readers, not 1 yet");
-    CHECK_RESULT(sluice_writer_wait_readers(writer, 1, -1), SLUICE_E_INVALID);
-    for (int i = 0; i < 2; i++)
-        readers[i] = kit_start("reader", "name=cam", "open_ms=20000", NULL);
-    CHECK_OK(sluice_writer_wait_readers(writer, 2, 20 * SLUICE_S));
-    CHECK_EQ(kit_writer_stats(writer).readers, 2);
-    for (int i = 0; i < 2; i++) {
-        child_expect(&readers[i], "open", 5);
-        role_stop(&readers[i]);
-    }
-    sluice_writer *closed = writer;
-    CHECK_OK(sluice_writer_close(&writer));
-    CHECK_RESULT(sluice_writer_wait_readers(closed, 1, SLUICE_FOREVER), SLUICE_E_CLOSED);
-}
-
 TEST(a_sleeper_is_woken_by_a_commit)
 {
     test_dir();
