@@ -10,6 +10,8 @@
 
 NumPy is needed by numpy() and copy() only, and imported then.
 """
+import os as _os
+
 from . import _frames, _sluice
 from ._devices import reset, synchronize
 from ._events import Event
@@ -25,3 +27,6 @@ from ._writer import Writer
 __all__ = sorted({name for name in vars(_sluice) if not name.startswith("_")} | {
     "CipdInfo", "CipdSlot", "Colour", "Event", "Image", "Reader", "ReaderStats", "Stream", "Tensor", "Writer", "WriterStats",
     "cipd_look", "parallel", "reset", "synchronize"})
+
+if _os.environ.get("SLUICE_DEBUG"):
+    from . import _unwritten  # noqa: F401

@@ -353,8 +353,8 @@ class Frame(_Frame):
         """one life of a writer; random, never 0"""
     @property
     def missed(self) -> int:
-        """frames that this reader did not get since the one before; of a session that began while it waited, all before the first it
-        got"""
+        """frames that this reader did not get since the one before; in the first frame of a session that began while it waited, all
+        earlier ones"""
     @property
     def capture_ns(self) -> int:
         """when the content was captured, in nanoseconds of `capture_clock`"""
@@ -661,6 +661,7 @@ class Writer:
     def wait_for_readers(self, count: int = 1, timeout: _Seconds | None = None) -> None: ...
     def stats(self) -> WriterStats: ...
     def _format(self) -> tuple[tuple[Any, ...], ...]: ...
+    def _has_readers(self, count: int, /) -> bool: ...
     def cipd_info(self) -> CipdInfo: ...
     def close(self) -> None:
         """Ends the channel: readers get what they have not read, then Closed. Frames still begun are cancelled."""

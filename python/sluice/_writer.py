@@ -61,13 +61,12 @@ class Writer(_sluice._Writer):
 
     def wait_for_readers(self, count=1, timeout=None):
         """Waits until at least `count` readers are connected: for a first frame that must not be missed. `timeout` in seconds; None
-        waits for ever. Raises Timeout; UnsupportedError for "cipd:" channels, whose protocol does not know its readers."""
+        waits without a limit. Raises Timeout, and UnsupportedError on a "cipd:" channel, because its protocol does not count
+        readers."""
         end = None if timeout is None else time.monotonic() + timeout
-        if self.name.startswith("cipd:"):
-            raise _sluice.UnsupportedError(f"channel '{self.name}': its protocol does not know its readers")
-        while (there := self.stats().readers) < count:
+        while not self._has_readers(count):
             if end is not None and time.monotonic() >= end:
-                raise _sluice.Timeout(f"channel '{self.name}' has {there} readers, not {count} yet")
+                raise _sluice.Timeout(f"channel '{self.name}' has {self.stats().readers} readers, not {count} yet")
             time.sleep(0.001)
 
     def stats(self):

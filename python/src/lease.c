@@ -238,7 +238,6 @@ struct lease *lease_new(struct channel *channel)
     lease->pin = NULL;
     lease->device = channel->device;
     lease->named = false;
-    lease->busy = false;
     lease->first = NULL;
     lease->several = false;
     memset(lease->frame.opaque, 0, sizeof lease->frame.opaque); /* not begun */
@@ -297,7 +296,7 @@ struct lease *lease_from_weak(struct lease *lease)
     return NULL;
 }
 
-/* Has a begun frame cancelled, by the thread that has the lock or gets it next: mostly this one. */
+/* Leaves a begun frame to be cancelled by the thread that holds the lock or takes it next: mostly this one. */
 static void leave(struct channel *channel, struct lease *lease)
 {
     lease->next = atomic_load(&channel->left);

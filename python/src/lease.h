@@ -49,14 +49,13 @@ struct lease {
     _Atomic uint32_t memory_references; /* of this struct: one for all `references`, one for each weak one */
     _Atomic bool ended;                 /* writer: committed or cancelled; its arrays are stale */
     struct channel *channel;
-    struct lease *next;          /* in channel->left */
-    sluice_pin *pin;             /* writer: keeps the memory of stale arrays mapped; NULL until there is an array */
-    const struct opened *device; /* NULL: host */
-    struct stream *first;        /* whose work may use the frame; NULL: none's */
-    uintptr_t last;              /* of the last one that was named to the library */
-    _Atomic bool several;        /* they were named to the library */
-    bool named;                  /* `first` is the stream that the program passed */
-    _Atomic bool busy;           /* spinlock of `first` */
+    struct lease *next;             /* in channel->left */
+    sluice_pin *pin;                /* writer: keeps the memory of stale arrays mapped; NULL until there is an array */
+    const struct opened *device;    /* NULL: host */
+    _Atomic(struct stream *) first; /* whose work may use the frame; NULL: none's */
+    _Atomic uintptr_t last;         /* of the last one that was named to the library */
+    _Atomic bool several;           /* they were named to the library */
+    bool named;                     /* `first` is the stream that the program passed */
     struct sluice_frame frame;
 };
 

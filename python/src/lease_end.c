@@ -37,17 +37,6 @@ static int add_first(struct lease *lease)
     return r == SLUICE_E_STALE || r == SLUICE_E_CLOSED ? 0 : r;
 }
 
-/* Sets the first stream; returns the one that there was. */
-static struct stream *set_first(struct lease *lease, struct stream *stream)
-{
-    spin_lock(&lease->busy, lease->channel);
-    struct stream *first = lease->first;
-    if (!first)
-        lease->first = stream;
-    spin_unlock(&lease->busy);
-    return first;
-}
-
 void lease_begun(struct lease *lease)
 {
     if (lease->first && lease->first->thread) /* whose stream only this thread can name */
@@ -56,10 +45,10 @@ void lease_begun(struct lease *lease)
 
 int lease_use(struct lease *lease, struct stream *stream)
 {
-    struct stream *first = set_first(lease, stream);
+    struct stream *first = NULL;
     int r;
 
-    if (!first) {
+    if (atomic_compare_exchange_strong(&lease->first, &first, stream)) {
         if (stream->thread && lease_is_open(lease))
             lease_begun(lease);
         return 0;

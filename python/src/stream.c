@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(struct stream *) unending; /* dropped while they captured, which no handle of ours may end in */
+static _Atomic(struct stream *) unending; /* dropped while they captured a graph: their handles cannot end yet */
 
 void streams_lock(void)
 {

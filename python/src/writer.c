@@ -217,6 +217,19 @@ static PyObject *stats(PyObject *self, PyObject *Py_UNUSED(none))
                          (ull)s.graph_sends);
 }
 
+/* _has_readers(count) */
+static PyObject *has_readers(PyObject *self, PyObject *count)
+{
+    struct writer *writer = (struct writer *)self;
+    uint32_t wanted;
+
+    if (!parse_u32(count, &wanted) || !writer_enter(writer))
+        return NULL;
+    int r = sluice_writer_wait_readers(writer->channel->writer, wanted, 0);
+    channel_leave(writer->channel);
+    return r < 0 ? raise_result(writer->state, r) : PyBool_FromLong(r == 0);
+}
+
 /* As format_entries. */
 static PyObject *format(PyObject *self, PyObject *Py_UNUSED(none))
 {
@@ -251,6 +264,7 @@ static PyMethodDef methods[] = {
     { "send", METHOD(writer_send), METH_FASTCALL | METH_KEYWORDS, DOC_Writer_send },
     { "close", METHOD(close_), METH_NOARGS, DOC_Writer_close },
     { "_reformat", METHOD(reformat), METH_VARARGS, NULL },
+    { "_has_readers", METHOD(has_readers), METH_O, NULL },
     { "_stats", METHOD(stats), METH_NOARGS, NULL },
     { "_format", METHOD(format), METH_NOARGS, NULL },
     { "_cipd_info", METHOD(cipd_writer_info), METH_NOARGS, NULL },
