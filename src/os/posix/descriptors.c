@@ -5,6 +5,7 @@
  * A fork copies the descriptors first and the memory later, while other threads run. Therefore entries change only
  * under a lock that a fork takes, so that a child never has a descriptor without its entry.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -29,6 +30,16 @@ int sl_descriptors_add(int fd)
         highest = fd;
     pthread_mutex_unlock(&entries_lock);
     return 0;
+}
+
+int sl_above_standard(int fd)
+{
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+    close(fd);
+    errno = error;
+    return moved;
 }
 
 void sl_os_keep_in_child(int fd)

@@ -8,12 +8,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "os/os.h"
+#include "os/posix/posix.h"
 #include "util/result.h"
 
 int sl_os_epoll_open(int *fd)
 {
-    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    int epoll = sl_above_standard(epoll_create1(EPOLL_CLOEXEC));
     if (epoll < 0)
         return sl_fail_errno(errno, "cannot make an epoll descriptor");
     *fd = epoll;
@@ -35,7 +35,7 @@ void sl_os_epoll_remove(int epoll, int fd)
 
 int sl_os_eventfd_open(int *fd)
 {
-    int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int event = sl_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (event < 0)
         return sl_fail_errno(errno, "cannot make an eventfd");
     *fd = event;

@@ -134,6 +134,9 @@ static void receive(int fd, void *bytes, size_t capacity, struct received *recei
     received->flags = got < 0 ? 0 : header.msg_flags;
     received->certified = got >= 0 && header.msg_controllen > 0;
     received->count = got < 0 ? 0 : collect_fds(&header, received->fds);
+    for (int i = 0; i < received->count; i++)
+        if ((received->fds[i] = sl_above_standard(received->fds[i])) < 0)
+            received->flags |= MSG_CTRUNC;
 }
 
 int sl_os_receive(int fd, void *message, size_t capacity, size_t *size, int *fds, int *fd_count)
@@ -168,6 +171,14 @@ int sl_os_socket_pair(int fds[2])
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return sl_fail_errno(errno, "making a pair of sockets");
+    pair[0] = sl_above_standard(pair[0]);
+    pair[1] = sl_above_standard(pair[1]);
+    if (pair[0] < 0 || pair[1] < 0) {
+        int result = sl_fail_errno(EMFILE, "making a pair of sockets");
+        sl_os_close(pair[0]);
+        sl_os_close(pair[1]);
+        return result;
+    }
     fds[0] = pair[0];
     fds[1] = pair[1];
     return 0;
@@ -186,7 +197,7 @@ bool sl_os_is_wake_socket(int fd)
 int sl_os_accept(int listener, int *fd)
 {
     int accepted;
-    SL_RETRY(accepted, accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    SL_RETRY(accepted, sl_above_standard(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)));
     if (accepted < 0 && (errno == EAGAIN || errno == ECONNABORTED))
         return SLUICE_AGAIN;
     if (accepted < 0)

@@ -90,7 +90,7 @@ static int open_file(const struct path *path, int flags)
 {
     int opened = -1;
     for (int i = 0; i < LEASES; i++) {
-        SL_RETRY(opened, open(path->text, flags));
+        SL_RETRY(opened, sl_above_standard(open(path->text, flags)));
         if (opened >= 0 || errno != EWOULDBLOCK)
             break;
         SL_KILL_POINT("named_leased");
@@ -153,7 +153,7 @@ int sl_os_named_make(const char *name, uint64_t size, int *fd, struct sl_os_name
     int made, result = path_of(name, &path);
     if (result)
         return result;
-    SL_RETRY(made, open(path.text, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    SL_RETRY(made, sl_above_standard(open(path.text, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)));
     if (made < 0 && errno == EEXIST)
         return SLUICE_E_EXISTS;
     if (made < 0)
@@ -188,7 +188,7 @@ static struct own_path own_path_of(int fd)
 int sl_os_named_make_hidden(uint64_t size, int *fd, struct sl_os_named *about)
 {
     int made, result;
-    SL_RETRY(made, open(FOLDER, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+    SL_RETRY(made, sl_above_standard(open(FOLDER, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600)));
     if (made < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL || errno == ENOENT))
         return SLUICE_E_UNSUPPORTED;
     if (made < 0)
@@ -218,7 +218,7 @@ int sl_os_named_add_name(int fd, const char *name)
 int sl_os_named_reopen(int fd, int *again)
 {
     int opened;
-    SL_RETRY(opened, open(own_path_of(fd).text, O_RDWR | O_CLOEXEC));
+    SL_RETRY(opened, sl_above_standard(open(own_path_of(fd).text, O_RDWR | O_CLOEXEC)));
     if (opened < 0)
         return errno == ENOENT ? SLUICE_E_UNSUPPORTED
                                : sl_fail_errno(errno, "opening shared memory (descriptor %d) again", fd);

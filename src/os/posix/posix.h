@@ -25,6 +25,10 @@ struct timespec sl_timespec(int64_t ns);
 /* A forked child closes this descriptor. SLUICE_E_LIMIT, SLUICE_E_INVALID. */
 int sl_descriptors_add(int fd);
 
+/* A new descriptor, with a number above those of the standard streams: where a program has closed these, whatever it
+ * prints would go to it. Returns -1, with errno, for -1 and if no other number is left. */
+int sl_above_standard(int fd);
+
 /* Around a fork. The child closes the descriptors that were added, and calls nothing but close(): it has no other
  * threads, and locks that they held stay locked for ever. */
 void sl_descriptors_before_fork(void);

@@ -40,7 +40,8 @@ int sl_os_peer(int fd, struct sl_peer_identity *peer)
             return sl_fail_errno(errno, "getting a descriptor of the peer's process");
         pidfd = -1; /* an older kernel, or it is dead already */
     }
-    *peer = (struct sl_peer_identity){ .pid = (uint32_t)who.pid, .uid = who.uid, .gid = who.gid, .pidfd = pidfd };
+    *peer = (struct sl_peer_identity){ .pid = (uint32_t)who.pid, .uid = who.uid, .gid = who.gid };
+    peer->pidfd = sl_above_standard(pidfd);
     return 0;
 }
 
@@ -102,7 +103,7 @@ bool sl_os_peer_allowed(int fd, const struct sl_peer_identity *peer, const uint3
 
 int sl_os_self_pidfd(void)
 {
-    return (int)syscall(SYS_pidfd_open, getpid(), 0);
+    return sl_above_standard((int)syscall(SYS_pidfd_open, getpid(), 0));
 }
 
 bool sl_os_pidfd_valid(int fd)

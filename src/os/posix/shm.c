@@ -73,9 +73,9 @@ int sl_os_memory_create(const char *name, uint64_t size, int *fd)
     char shown[200]; /* the kernel accepts up to 249 bytes */
     snprintf(shown, sizeof(shown), "%s", name);
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    int made = memfd_create(shown, flags | MFD_NOEXEC_SEAL);
+    int made = sl_above_standard(memfd_create(shown, flags | MFD_NOEXEC_SEAL));
     if (made < 0 && errno == EINVAL) /* before Linux 6.3 */
-        made = memfd_create(shown, flags);
+        made = sl_above_standard(memfd_create(shown, flags));
     if (made < 0)
         return sl_fail_errno(errno, "memory for %s: %" PRIu64 " bytes were asked for", name, size);
     if (fill(made, size) < 0 || fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0) {
