@@ -108,8 +108,9 @@ struct sluice_channel_info {
     uint64_t committed, dropped, stolen, bytes, evicted, died, refused;
     int64_t opened_ns, last_commit_ns, now_ns; /* CLOCK_MONOTONIC of the writer's machine */
     struct sluice_format format;
-    uint8_t device_uuid[16]; /* which GPU that is; zeros on host */
-    uint64_t reserved[2];
+    uint8_t device_uuid[16];  /* which GPU that is; zeros on host */
+    uint64_t name_restored;   /* how often its socket, lock or folder was removed, and the writer put it back */
+    int64_t name_restored_ns; /* when it last did; 0: never */
 };
 
 /* Asks a channel's writer. Up to `capacity` readers are written (NULL and 0 for none); info->readers

@@ -188,6 +188,8 @@ struct sluice_writer_stats {
     uint64_t readers_died;  /* that were killed or crashed */
     uint64_t refused;       /* connections: no permission, wrong version, invalid messages, no place */
     uint64_t graph_sends;   /* sends that were launched as a graph */
+    uint32_t name_restored; /* how often the channel's socket, lock or folder was removed, and the writer put it back */
+    uint32_t name_lost;     /* 1: it could not put it back: new readers do not find the channel; the log says why */
 };
 /* How many frames the writer has committed and dropped, and what happened to its readers. Set stats->size first.
  * Thread: any.

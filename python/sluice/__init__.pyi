@@ -474,6 +474,8 @@ class WriterStats(NamedTuple):
     readers_died: int
     refused: int
     graph_sends: int
+    name_restored: int
+    name_lost: int
 
 class _CipdReader(TypedDict, total=False):
     undeclared: Literal["unknown", "rgba", "bgra"] | None

@@ -54,6 +54,8 @@ WriterStats = _record(
     readers_died="that were killed or crashed",
     refused="connections",
     graph_sends="frames that were sent by a graph (not of a Writer(graph=False))",
+    name_restored="how often the channel's socket, lock or folder was removed, and the writer put it back",
+    name_lost="1: it could not put it back, and the log says why: new readers do not find the channel",
 )
 
 CipdSlot = _record(

@@ -211,10 +211,10 @@ static PyObject *stats(PyObject *self, PyObject *Py_UNUSED(none))
     channel_leave(writer->channel);
     if (r != 0)
         return raise_result(writer->state, r);
-    return Py_BuildValue("(IKKKKKKKKIIKKKKK)", s.readers, (ull)s.session, (ull)s.committed, (ull)s.dropped,
+    return Py_BuildValue("(IKKKKKKKKIIKKKKKII)", s.readers, (ull)s.session, (ull)s.committed, (ull)s.dropped,
                          (ull)s.cancelled, (ull)s.stolen, (ull)s.bytes, (ull)s.copied_bytes, (ull)s.waited_ns, s.slots,
                          s.generation, (ull)s.evicted, (ull)s.readers_total, (ull)s.readers_died, (ull)s.refused,
-                         (ull)s.graph_sends);
+                         (ull)s.graph_sends, s.name_restored, s.name_lost);
 }
 
 /* _has_readers(count) */

@@ -162,7 +162,7 @@ int sl_os_futex_wait_precise(const sl_word32 *word, uint32_t value, int64_t unti
 /* Wakes up to `count` waiters. */
 void sl_os_futex_wake(const sl_word32 *word, int count);
 
-/* ---- dir.c: the folder of channels, its locks and sockets ---- */
+/* ---- dir.c: the folder of channels, and its locks ---- */
 
 /* The absolute path of the folder of channels: SLUICE_DIR, else $XDG_RUNTIME_DIR/sluice if $XDG_RUNTIME_DIR belongs to
  * this user (after sudo it may be another's), else /tmp/sluice-UID. Setuid programs ignore both variables. *ours: it is
@@ -195,22 +195,23 @@ int sl_os_lock(int dir, const char *name, int *fd, uint32_t *holder);
 /* Clears the pid in a lock file that we hold, as if nobody had ever held it. */
 void sl_os_lock_forget(int fd);
 
-/* Makes a listening SOCK_SEQPACKET socket under `name`, which it replaces atomically (made under
- * `temporary`, then renamed). `mode` is the file's. Long paths work. */
-int sl_os_listen(int dir, const char *path, const char *name, const char *temporary, unsigned mode, int64_t group,
-                 int *fd);
-
-/* Connects. SLUICE_E_NOT_FOUND: no such name, or nobody listens (*stale: the file exists);
- * SLUICE_AGAIN: its queue is full, try later; SLUICE_E_PERMISSION; SLUICE_E_PROTOCOL: a socket, but
- * not one of ours. */
-int sl_os_connect(int dir, const char *path, const char *name, int *fd, bool *stale);
-
 void sl_os_remove(int dir, const char *name);
+
+/* Which file that is. */
+struct sl_os_file {
+    uint64_t device, inode;
+};
+
+/* Of a name in a folder, a link itself; `dir` -1: `name` is a whole path. False if there is none. */
+bool sl_os_file_at(int dir, const char *name, struct sl_os_file *file);
+
+/* Is that the file that `fd` has open? */
+bool sl_os_is_file(int fd, const struct sl_os_file *file);
 
 /* Calls `each` for every socket in the folder. Returns 0, or the first result of `each` that is not 0. */
 int sl_os_list(int dir, int (*each)(void *context, const char *name, uint32_t uid), void *context);
 
-/* Watches a folder for names that are added and removed (inotify). */
+/* Watches a folder for names that are added and removed, and sockets that begin to listen (inotify). */
 int sl_os_watch_open(const char *path, int *fd);
 bool sl_os_watch_drain(int fd); /* true if anything happened */
 
@@ -218,6 +219,29 @@ bool sl_os_watch_drain(int fd); /* true if anything happened */
  * gone. False if there were none. It does not read until none are left, as others may make names faster than they are
  * read. */
 bool sl_os_watch_read(int fd, void (*each)(void *context, const char *name), void *context);
+
+/* ---- local_socket.c: a channel's sockets ---- */
+
+/* Makes a listening SOCK_SEQPACKET socket under `name`. A socket that has the name is replaced: nobody may listen on it
+ * any more. The kernel lists it under this name from the beginning, so that programs which clean up folders see that it
+ * is in use. For a moment it refuses connections; once it listens its mode is set, which a watch of the folder reports.
+ * `mode` is the file's. Long paths work. */
+int sl_os_listen(int dir, const char *path, const char *name, unsigned mode, int64_t group, int *fd);
+
+/* Connects. SLUICE_E_NOT_FOUND: no such name, or nobody listens (*stale: the file exists);
+ * SLUICE_AGAIN: its queue is full, try later; SLUICE_E_PERMISSION; SLUICE_E_PROTOCOL: a socket, but
+ * not one of ours. */
+int sl_os_connect(int dir, const char *path, const char *name, int *fd, bool *stale);
+
+/* Claims a name in a folder for this user, whatever happens to the folder and the files in it: an abstract socket,
+ * which lives as long as its descriptor. It covers processes that share this one's network namespace, and see the
+ * same files; the lock file covers others. *fd listens: accept, and hang up. It is -1 where the system has no such
+ * sockets, or another user has taken the address, and then nothing is claimed. SLUICE_E_EXISTS, without a
+ * message, if a process of this user (*holder) has it. */
+int sl_os_claim(const char *folder, const char *name, int *fd, uint32_t *holder);
+
+/* Has a process of this user claimed that name? */
+bool sl_os_find_claimant(const char *folder, const char *name, uint32_t *pid);
 
 /* ---- fd_passing.c: messages with descriptors ---- */
 

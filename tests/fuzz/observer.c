@@ -70,7 +70,7 @@ static void set_up(void)
 
     os_stub_folder();
     REQUIRE(sl_channel_dir_open(&dir, false, false) == 0);
-    REQUIRE(sl_os_listen(dir.fd, dir.folder, "o", "o.tmp", 0600, -1, &listener) == 0);
+    REQUIRE(sl_os_listen(dir.fd, dir.folder, "o", 0600, -1, &listener) == 0);
     for (uint8_t i = 0; i < 8; i++)
         (void)raw_peer_fd(i);
 }

@@ -46,7 +46,7 @@ static void set_up(void)
 {
     os_stub_folder();
     REQUIRE(sl_channel_dir_open(&fake.dir, false, false) == 0);
-    REQUIRE(sl_os_listen(fake.dir.fd, fake.dir.folder, "r", "r.tmp", 0600, -1, &fake.listener) == 0);
+    REQUIRE(sl_os_listen(fake.dir.fd, fake.dir.folder, "r", 0600, -1, &fake.listener) == 0);
     fake.format = (struct sluice_format)SLUICE_FORMAT_INIT;
     REQUIRE(sluice_format_add_image(&fake.format, "colour", SLUICE_PIXEL_NV12, 32, 16) == 0);
     REQUIRE(sluice_format_add_tensor(&fake.format, "depth", (struct sluice_dtype){ SLUICE_FLOAT, 32, 1 }, 3,

@@ -114,11 +114,11 @@ TEST(a_folder_full_of_strange_names)
 
 static void die_here(const char *name)
 {
-    if (strcmp(name, "before_rename") == 0)
+    if (strcmp(name, "after_bind") == 0)
         raise(SIGKILL);
 }
 
-ROLE(dies_before_its_socket_has_its_name)
+ROLE(dies_before_its_socket_listens)
 {
     struct sluice_format format = kit_format(4096);
     struct sluice_writer_params params = kit_writer_params("other", &format);
@@ -138,47 +138,17 @@ static bool is_there(const char *name)
     return lstat(path, &status) == 0;
 }
 
-TEST(the_next_writer_sweeps_what_a_killed_one_left)
+TEST(a_name_whose_writer_died_while_it_took_it_is_free)
 {
     test_dir();
-    struct child dying = role_start("dies_before_its_socket_has_its_name", NULL);
+    struct child dying = role_start("dies_before_its_socket_listens", NULL);
     CHECK_EQ(child_wait(&dying, 5), -SIGKILL);
-    CHECK(is_there("other.tmp"));
-    sluice_writer *writer = kit_writer("cam", 4096); /* with another name */
-    CHECK(!is_there("other.tmp"));
+    CHECK(is_there("other"));
     CHECK(is_there("other.lock"));
+    sluice_writer *writer = kit_writer("other", 4096);
+    sluice_reader *reader = kit_reader("other", SLUICE_NEWEST);
+    CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_writer_close(&writer));
-}
-
-ROLE(holds_a_lock)
-{
-    int fd = open(argv[1], O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-    CHECK(fd >= 0 && flock(fd, LOCK_EX) == 0);
-    role_say("locked");
-    (void)role_line();
-    close(fd);
-    return 0;
-}
-
-TEST(a_segment_that_is_being_made_is_not_removed)
-{
-    char path[600];
-    const char *folder = test_dir();
-
-    snprintf(path, sizeof path, "%s/busy.tmp", folder);
-    CHECK_EQ(mknod(path, S_IFSOCK | 0600, 0), 0);
-    snprintf(path, sizeof path, "%s/busy.lock", folder);
-    struct child owner = role_start("holds_a_lock", path, NULL);
-    child_expect(&owner, "locked", 5);
-    snprintf(path, sizeof path, "%s/file.tmp", folder); /* no socket */
-    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    CHECK(fd >= 0);
-    close(fd);
-    sluice_writer *writer = kit_writer("cam", 4096);
-    CHECK(is_there("busy.tmp"));
-    CHECK(is_there("file.tmp"));
-    CHECK_OK(sluice_writer_close(&writer));
-    role_stop(&owner);
 }
 
 /* ---- the folder of a reader ---- */

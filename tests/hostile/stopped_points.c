@@ -71,7 +71,7 @@ STOPPED_READER(before_bye)
 
 static void write_until_stopped(const char *point)
 {
-    bool opening = strncmp(point, "after_l", 7) == 0 || strcmp(point, "before_rename") == 0;
+    bool opening = strncmp(point, "after_l", 7) == 0 || strcmp(point, "after_bind") == 0;
     sluice_writer *writer = NULL;
     struct sluice_format formats[2] = { kit_format(8192), kit_format(16384) };
     struct sluice_writer_params params = kit_writer_params("cam", &formats[0]);
@@ -97,7 +97,7 @@ static void write_until_stopped(const char *point)
     }
 
 STOPPED_WRITER(after_lock)
-STOPPED_WRITER(before_rename)
+STOPPED_WRITER(after_bind)
 STOPPED_WRITER(after_listen)
 STOPPED_WRITER(before_welcome)
 STOPPED_WRITER(before_memory)

@@ -196,3 +196,29 @@ TEST(long_paths_work)
     CHECK_SAYS(kit_try_write("cam"), SLUICE_E_INVALID, "SLUICE_DIR");
     CHECK_SAYS(kit_try_read("cam"), SLUICE_E_INVALID, "SLUICE_DIR");
 }
+
+/* Else what a program prints would go into a lock file or a socket. */
+TEST(closed_standard_streams_stay_closed)
+{
+    int kept[3], taken = 0;
+
+    for (int fd = 0; fd < 3; fd++) {
+        kept[fd] = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+        close(fd);
+    }
+    sluice_writer *writer = kit_open_writer(4, 4, 0);
+    sluice_reader *reader = kit_open_reader(SLUICE_NEWEST, 1, 1, 1);
+    int pollable = sluice_reader_fd(reader);
+    kit_commits(writer, 1);
+    struct sluice_frame frame = kit_take(reader);
+    for (int fd = 0; fd < 3; fd++) {
+        taken += fcntl(fd, F_GETFD) >= 0;
+        dup2(kept[fd], fd);
+        close(kept[fd]);
+    }
+    CHECK_EQ(taken, 0);
+    CHECK_GE(pollable, 3);
+    kit_give(reader, &frame);
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}

@@ -34,7 +34,7 @@ static const struct {
     { "before_publish", W, 400 },  { "before_head", W, 400 },    { "before_wake", W, 400 },
     { "after_announce", W, 2 },    { "before_numbering", W, 2 }, { "before_growing", W, 2 },
     { "after_retire_mark", W, 8 }, { "before_forget", W, 2 },    { "after_lock", W, 1 },
-    { "before_rename", W, 1 },     { "after_listen", W, 1 },     { "before_welcome", W, 8 },
+    { "after_bind", W, 1 },        { "after_listen", W, 1 },     { "before_welcome", W, 8 },
     { "before_memory", W, 8 },     { "before_lease", R, 400 },   { "after_lease", R, 400 },
     { "before_keep", R, 400 },     { "after_keep", R, 400 },     { "after_acquire", R, 400 },
     { "before_release", R, 400 },  { "after_release", R, 400 },  { "before_switch", R, 1 },

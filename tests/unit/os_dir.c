@@ -228,7 +228,7 @@ TEST(dir_that_we_may_only_pass_through)
     CHECK(mkdtemp(path));
     CHECK_EQ(chmod(path, 0711), 0);
     CHECK_OK(sl_os_folder_open(path, false, look, &dir));
-    CHECK_OK(sl_os_listen(dir, path, "cam", "cam.tmp", 0666, -1, &listener));
+    CHECK_OK(sl_os_listen(dir, path, "cam", 0666, -1, &listener));
     sl_os_close(dir);
     IN_CHILD({
         CHECK_EQ(setgroups(0, NULL), 0);
@@ -239,7 +239,7 @@ TEST(dir_that_we_may_only_pass_through)
         CHECK_SAYS(sl_os_list(dir, NULL, NULL), SLUICE_E_PERMISSION, "chmod 755");
         uint32_t holder;
         CHECK_SAYS(sl_os_lock(dir, "mine.lock", &fd, &holder), SLUICE_E_PERMISSION, "SLUICE_DIR");
-        CHECK_RESULT(sl_os_listen(dir, path, "mine", "my.tmp", 0600, -1, &fd), SLUICE_E_PERMISSION);
+        CHECK_RESULT(sl_os_listen(dir, path, "mine", 0600, -1, &fd), SLUICE_E_PERMISSION);
     });
     sl_os_close(listener);
     unlinkat(AT_FDCWD, path, AT_REMOVEDIR);

@@ -206,10 +206,9 @@ static void talk(int dir, const char *path, const char *name, int listener)
 TEST(dir_listen_and_connect)
 {
     int dir = open_dir(), listener;
-    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", "cam.tmp", 0600, -1, &listener));
+    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", 0600, -1, &listener));
     check_flags(listener, true);
     CHECK_EQ(mode_of(in_dir("cam")), 0600);
-    CHECK(access(in_dir("cam.tmp"), F_OK) < 0);
     talk(dir, test_dir(), "cam", listener);
     sl_os_close(listener);
     sl_os_close(dir);
@@ -220,15 +219,15 @@ TEST(dir_socket_modes_and_groups)
     int dir = open_dir(), listener;
     struct stat status;
     umask(077);
-    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", "cam.tmp", 0666, -1, &listener));
+    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", 0666, -1, &listener));
     CHECK_EQ(mode_of(in_dir("cam")), 0666);
     sl_os_close(listener);
-    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", "cam.tmp", 0660, getegid(), &listener));
+    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", 0660, getegid(), &listener));
     CHECK_EQ(mode_of(in_dir("cam")), 0660);
     sl_os_close(listener);
     if (geteuid() != 0)
         SKIP("the rest needs root");
-    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", "cam.tmp", 0660, 5001, &listener));
+    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", 0660, 5001, &listener));
     CHECK_EQ(stat(in_dir("cam"), &status), 0);
     CHECK_EQ(status.st_gid, 5001);
     sl_os_close(listener);
@@ -244,7 +243,7 @@ TEST(dir_foreign_group_is_refused)
     CHECK_EQ(setgroups(0, NULL), 0);
     CHECK_EQ(setresgid(4001, 4001, 4001), 0);
     CHECK_EQ(setresuid(4001, 4001, 4001), 0);
-    CHECK_RESULT(sl_os_listen(dir, ".", "cam", "tmp", 0660, 5001, &listener), SLUICE_E_PERMISSION);
+    CHECK_RESULT(sl_os_listen(dir, ".", "cam", 0660, 5001, &listener), SLUICE_E_PERMISSION);
     sl_os_close(dir);
 }
 
@@ -261,14 +260,13 @@ TEST(dir_long_paths)
     memset(name, 'n', sizeof(name) - 1);
     for (int length = 1; length < 80; length += 13) {
         const char *end = name + sizeof(name) - 1 - length;
-        CHECK_OK(sl_os_listen(dir, path, end, "tmp", 0600, -1, &listener));
+        CHECK_OK(sl_os_listen(dir, path, end, 0600, -1, &listener));
         talk(dir, path, end, listener);
         sl_os_close(listener);
     }
     bool stale;
     int fd = -7;
-    CHECK_RESULT(sl_os_listen(dir, path, name, "tmp", 0600, -1, &fd), SLUICE_E_NAME);
-    CHECK_RESULT(sl_os_listen(dir, path, "cam", name, 0600, -1, &fd), SLUICE_E_NAME);
+    CHECK_RESULT(sl_os_listen(dir, path, name, 0600, -1, &fd), SLUICE_E_NAME);
     CHECK_RESULT(sl_os_connect(dir, path, name, &fd, &stale), SLUICE_E_NAME);
     CHECK_EQ(fd, -7);
     sl_os_close(dir);
@@ -286,7 +284,7 @@ TEST(dir_paths_of_every_length)
         CHECK_OK(sl_os_folder_open(path, false, look, &dir));
         for (int length = 1; length < 4; length++) {
             const char *name = &"cam"[3 - length];
-            CHECK_OK(sl_os_listen(dir, path, name, "tmp", 0600, -1, &listener));
+            CHECK_OK(sl_os_listen(dir, path, name, 0600, -1, &listener));
             talk(dir, path, name, listener);
             sl_os_close(listener);
         }
@@ -300,7 +298,7 @@ TEST(dir_connect_to_what_is_not_there)
     bool stale = true;
     CHECK_SAYS(sl_os_connect(dir, test_dir(), "none", &fd, &stale), SLUICE_E_NOT_FOUND, "none");
     CHECK(!stale);
-    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", "cam.tmp", 0600, -1, &listener));
+    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", 0600, -1, &listener));
     sl_os_close(listener); /* its file stays */
     CHECK_SAYS(sl_os_connect(dir, test_dir(), "cam", &fd, &stale), SLUICE_E_NOT_FOUND, "no process");
     CHECK(stale);
@@ -313,13 +311,11 @@ TEST(dir_connect_to_what_is_not_there)
 TEST(dir_stale_socket_is_replaced)
 {
     int dir = open_dir(), listener;
-    for (int i = 0; i < 3; i++) { /* killed before or after the renaming */
-        CHECK_OK(sl_os_listen(dir, test_dir(), "cam", "cam.tmp", 0600, -1, &listener));
-        sl_os_close(listener);
-        CHECK_OK(sl_os_listen(dir, test_dir(), "cam.tmp", "x", 0600, -1, &listener));
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(sl_os_listen(dir, test_dir(), "cam", 0600, -1, &listener));
         sl_os_close(listener);
     }
-    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", "cam.tmp", 0600, -1, &listener));
+    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", 0600, -1, &listener));
     talk(dir, test_dir(), "cam", listener);
     sl_os_close(listener);
     sl_os_close(dir);
@@ -328,15 +324,17 @@ TEST(dir_stale_socket_is_replaced)
 TEST(dir_failed_listen_leaves_nothing)
 {
     int dir = open_dir(), listener = -7, before = open_count();
-    CHECK_EQ(mkdir(in_dir("cam"), 0700), 0); /* the renaming fails */
-    CHECK(sl_os_listen(dir, test_dir(), "cam", "cam.tmp", 0600, -1, &listener) < 0);
-    CHECK(access(in_dir("cam.tmp"), F_OK) < 0);
-    CHECK_EQ(mkdir(in_dir("dir.tmp"), 0700), 0);
-    CHECK(sl_os_listen(dir, test_dir(), "x", "dir.tmp", 0600, -1, &listener) < 0);
+    CHECK_EQ(mkdir(in_dir("cam"), 0700), 0);
+    CHECK_RESULT(sl_os_listen(dir, test_dir(), "cam", 0600, -1, &listener), SLUICE_E_EXISTS);
+    CHECK_EQ(mkdir(in_dir("away"), 0700), 0);
+    int away = openat(dir, "away", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CHECK_EQ(rmdir(in_dir("away")), 0);
+    CHECK(sl_os_listen(away, in_dir("away"), "x", 0600, -1, &listener) < 0);
+    close(away);
     CHECK_EQ(listener, -7);
     CHECK_EQ(open_count(), before);
     limit_fds(0);
-    int result = sl_os_listen(dir, test_dir(), "x", "x.tmp", 0600, -1, &listener);
+    int result = sl_os_listen(dir, test_dir(), "x", 0600, -1, &listener);
     bool stale;
     int other = sl_os_connect(dir, test_dir(), "x", &listener, &stale);
     limit_fds(-1);
@@ -351,7 +349,7 @@ TEST(dir_connect_permission)
         SKIP("needs root");
     int dir = open_dir(), listener, fd;
     bool stale;
-    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", "cam.tmp", 0600, -1, &listener));
+    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", 0600, -1, &listener));
     IN_CHILD({
         CHECK_EQ(setresuid(4001, 4001, 4001), 0);
         CHECK_RESULT(sl_os_connect(dir, "elsewhere", "cam", &fd, &stale), SLUICE_E_NOT_FOUND);
@@ -380,7 +378,7 @@ TEST(dir_connect_when_the_queue_is_full)
     enum { MOST = 1000 };
     int dir = open_dir(), listener, fds[MOST], count = 0, result = 0;
     bool stale;
-    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", "cam.tmp", 0600, -1, &listener));
+    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", 0600, -1, &listener));
     for (; count < MOST && result == 0; count += result == 0)
         result = sl_os_connect(dir, test_dir(), "cam", &fds[count], &stale);
     CHECK_EQ(result, SLUICE_AGAIN);
@@ -416,7 +414,7 @@ TEST(dir_list)
     CHECK_EQ(none.count, 0);
     char name[8] = "cam0";
     for (int i = 0; i < 3; i++, name[3]++)
-        CHECK_OK(sl_os_listen(dir, test_dir(), name, "cam.tmp", 0600, -1, &listeners[i]));
+        CHECK_OK(sl_os_listen(dir, test_dir(), name, 0600, -1, &listeners[i]));
     sl_os_close(listeners[2]); /* a stale one is listed too */
     write_file("file", "");
     CHECK_EQ(mkdir(in_dir("folder"), 0700), 0);
@@ -453,7 +451,7 @@ TEST(dir_watch)
     CHECK_OK(sl_os_watch_open(test_dir(), &watch));
     check_flags(watch, true);
     CHECK(!sl_os_watch_drain(watch));
-    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", "cam.tmp", 0600, -1, &listener));
+    CHECK_OK(sl_os_listen(dir, test_dir(), "cam", 0600, -1, &listener));
     CHECK(sl_os_watch_drain(watch));
     CHECK(!sl_os_watch_drain(watch));
     sl_os_remove(dir, "cam");

@@ -78,6 +78,9 @@ static void print_channel(const struct sluice_channel_info *info)
     printf("\nreaders    %u of at most %u; %" PRIu64 " died, %" PRIu64 " evicted, %" PRIu64 " refused; %" PRIu64
            " unread frames overwritten\n",
            info->readers, info->max_readers, info->died, info->evicted, info->refused, info->stolen);
+    if (info->name_restored)
+        printf("%sname       removed and put back %" PRIu64 "x, the last time %s ago%s\n", colour(COLOUR_YELLOW),
+               info->name_restored, text_duration(a, info->now_ns - info->name_restored_ns), colour(COLOUR_PLAIN));
     if (info->writable)
         printf("%swritable   readers may change frames, also those that others read%s\n", colour(COLOUR_YELLOW),
                colour(COLOUR_PLAIN));
@@ -180,6 +183,8 @@ static void print_json(const struct sluice_channel_info *info, const struct slui
     json_pair_uint(&json, "readers_evicted", info->evicted);
     json_pair_uint(&json, "readers_died", info->died);
     json_pair_uint(&json, "readers_refused", info->refused);
+    json_pair_uint(&json, "name_restored", info->name_restored);
+    json_pair_int(&json, "name_restored_ns", info->name_restored_ns);
     json_pair_int(&json, "opened_ns", info->opened_ns);
     json_pair_int(&json, "last_commit_ns", info->last_commit_ns);
     json_pair_int(&json, "now_ns", info->now_ns);

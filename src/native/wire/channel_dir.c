@@ -68,7 +68,13 @@ static const char *find_elsewhere(const struct sl_channel_dir *dir, const char *
 static int not_found(const struct sl_channel_dir *dir, const char *name, bool stale)
 {
     const char *other = find_elsewhere(dir, name);
+    uint32_t pid;
 
+    if (sl_os_find_claimant(dir->folder, name, &pid))
+        return sl_fail(SLUICE_E_NOT_FOUND,
+                       "channel '%s' has a writer (process %u), but its socket in %s was removed: the writer puts it "
+                       "back within a second, or says in its log why it cannot",
+                       name, pid, dir->folder);
     if (other)
         return sl_fail(SLUICE_E_NOT_FOUND, "no channel '%s' in %s, but there is one in %s: set SLUICE_DIR to it", name,
                        dir->folder, other);

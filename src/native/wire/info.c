@@ -58,7 +58,7 @@ static int take_channel(const union sl_message *message, const char *name, struc
         return sl_fail(SLUICE_E_PROTOCOL, "the writer of channel '%s' sent a message of type %u", name,
                        message->header.type);
     /* Programs compute differences of them. */
-    if (from->opened_ns < 0 || from->last_commit_ns < 0 || from->now_ns < 0)
+    if (from->opened_ns < 0 || from->last_commit_ns < 0 || from->now_ns < 0 || from->name_restored_ns < 0)
         return sl_fail(SLUICE_E_PROTOCOL, "the writer of channel '%s' sent times that cannot be", name);
     if ((r = sl_format_from_wire(&info->format, &from->format)) != 0)
         return r;
@@ -85,6 +85,8 @@ static int take_channel(const union sl_message *message, const char *name, struc
     info->evicted = from->evicted;
     info->died = from->died;
     info->refused = from->refused;
+    info->name_restored = from->name_restored;
+    info->name_restored_ns = from->name_restored_ns;
     info->opened_ns = from->opened_ns;
     info->last_commit_ns = from->last_commit_ns;
     info->now_ns = from->now_ns;

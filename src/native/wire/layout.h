@@ -276,8 +276,8 @@ struct sl_msg_channel {
     int64_t opened_ns, last_commit_ns, now_ns;
     uint8_t device_uuid[16];
     uint32_t memory_kind; /* SL_MEM_ */
-    uint32_t reserved0;
-    uint64_t reserved;
+    uint32_t name_restored;
+    int64_t name_restored_ns;
     struct sl_wire_format format;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Internals of the native wire: the writer's side (serve.c, peer*.c, admit.c, liveness.c), the reader's side (join.c,
- * link.c), observers (info.c), and the folder of channels (channel_dir.c).
+ * Internals of the native wire: the writer's side (serve.c, name.c, peer*.c, admit.c, liveness.c), the reader's side
+ * (join.c, link.c), observers (info.c), and the folder of channels (channel_dir.c).
  */
 #ifndef SL_NATIVE_WIRE_NATIVE_H
 #define SL_NATIVE_WIRE_NATIVE_H
@@ -86,7 +86,9 @@ struct sl_native_serve {
     uint32_t *uids, *gids;
     struct sl_channel_dir dir;
     int lock_fd;
-    struct sl_watch listener;
+    struct sl_watch claim, listener, checks; /* see name.c */
+    struct sl_os_file socket_file;           /* of the listener */
+    char name_trouble[256];                  /* why the name could not be put back; reported */
     struct sl_control *control;
     uint64_t control_size;
     int control_fd;
@@ -133,6 +135,17 @@ static inline bool sl_peer_is_reader(const struct sl_peer *peer)
 {
     return peer->hello.role == SL_ROLE_READER && peer->page;
 }
+
+/* ---- name.c: a channel's name ---- */
+
+/* Takes the name, or says who has it. Blocks: up to a second, while a previous owner is dying. */
+int sl_name_take(struct sl_native_serve *serve);
+
+/* From now on readers can connect, and the name is put back when something removes it. Under the service lock. */
+int sl_name_listen(struct sl_native_serve *serve);
+
+/* Gives the name up; does nothing for one that was not taken. Under the service lock. */
+void sl_name_release(struct sl_native_serve *serve);
 
 /* ---- peer.c ---- */
 

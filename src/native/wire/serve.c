@@ -13,8 +13,6 @@
 #define ACCEPTS_PER_TURN   16  /* endless connections must not keep the thread from other work */
 #define MAX_GONE_PER_TURN  256 /* takes no longer: the whole queue, and those that arrive while it is emptied */
 #define ACCEPT_RETRY_DELAY (100 * SLUICE_MS) /* after file descriptors ran out */
-#define TEMPORARY          ".tmp"            /* suffix of the name while the socket is made */
-#define LOCK_TIMEOUT       SLUICE_S          /* for a previous owner that is just dying (protocol 4.4) */
 
 static int copy_ids(const uint32_t *from, uint32_t count, uint32_t **to)
 {
@@ -26,122 +24,6 @@ static int copy_ids(const uint32_t *from, uint32_t count, uint32_t **to)
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory for %u ids", count);
     memcpy(*to, from, count * sizeof **to);
     return 0;
-}
-
-/* Does anybody answer under this name? A process that was killed still accepts connections while it dies. */
-static bool has_writer(const struct sl_native_serve *serve, int64_t deadline, uint32_t *pid)
-{
-    struct sluice_channel_info info;
-    int64_t now = sl_os_now();
-    int r = sl_native_info(serve->name, deadline > now ? deadline - now : 0, &info, NULL, 0);
-
-    if (r == 0)
-        *pid = info.pid;
-    return r == 0 || r == SLUICE_E_VERSION || r == SLUICE_E_PERMISSION;
-}
-
-static int report_name_taken(const struct sl_native_serve *serve, uint32_t pid)
-{
-    return sl_fail(SLUICE_E_EXISTS,
-                   "channel '%s' in %s has a writer already (process %u%s): close it, or take another name",
-                   serve->name, serve->dir.folder, pid, pid == sl_os_pid() ? ", this one" : "");
-}
-
-/* Does anybody accept connections? Another program's socket is not replaced. */
-static int probe_socket(struct sl_native_serve *serve, bool *there)
-{
-    bool stale = false;
-    int fd, r = sl_os_connect(serve->dir.fd, serve->dir.folder, serve->name, &fd, &stale);
-
-    if (r == 0)
-        sl_os_close(fd);
-    serve->base.previous_died = serve->base.previous_died || (r == SLUICE_E_NOT_FOUND && stale);
-    *there = r == 0 || r == SLUICE_AGAIN;
-    return r == SLUICE_E_PROTOCOL ? r : 0;
-}
-
-/* The lock is ours. Its previous holder is gone; but if it had none, there may be a writer whose lock file was removed:
- * programs that clean up folders notice sockets in use, but not locks. */
-static int check_socket(struct sl_native_serve *serve, int64_t deadline, bool fresh)
-{
-    uint32_t pid = 0;
-    bool there, last = false;
-    int r;
-
-    while ((r = probe_socket(serve, &there)) == 0 && there && fresh) {
-        if (last || has_writer(serve, deadline, &pid)) {
-            sl_os_lock_forget(serve->lock_fd);
-            return report_name_taken(serve, pid);
-        }
-        last = sl_os_now() > deadline;
-        sl_os_sleep(5 * SLUICE_MS);
-    }
-    return r;
-}
-
-/* Under the service lock, so that a forked child closes the descriptor. */
-static int try_lock(struct sl_native_serve *serve, const char *lock, uint32_t *holder)
-{
-    sl_service_lock();
-    int r = sl_os_lock(serve->dir.fd, lock, &serve->lock_fd, holder);
-    if (r == 0)
-        r = sl_os_close_in_child(serve->lock_fd);
-    sl_service_unlock();
-    return r;
-}
-
-static int claim_name(struct sl_native_serve *serve)
-{
-    char lock[SLUICE_MAX_NAME + 8];
-    int64_t deadline = sl_os_deadline(LOCK_TIMEOUT);
-    uint32_t holder = 0;
-    /* One more attempt after the deadline, as the lock may have become free while this thread did not run. */
-    bool last = false;
-    int r;
-
-    snprintf(lock, sizeof lock, "%s.lock", serve->name);
-    while ((r = try_lock(serve, lock, &holder)) == SLUICE_E_EXISTS) {
-        if (last || has_writer(serve, deadline, &holder))
-            return report_name_taken(serve, holder);
-        serve->base.previous_died = true;
-        last = sl_os_now() > deadline;
-        sl_os_sleep(5 * SLUICE_MS);
-    }
-    SL_KILL_POINT("after_lock");
-    return r != 0 ? r : check_socket(serve, deadline, holder == 0);
-}
-
-/* A writer that was killed while it made its socket leaves NAME.tmp behind. The holder of the name's lock may remove
- * it. */
-static int remove_leftover(void *context, const char *file, uint32_t uid)
-{
-    const struct sl_native_serve *serve = context;
-    char name[SLUICE_MAX_NAME + 8], lock[SLUICE_MAX_NAME + 16];
-    size_t length = strlen(file), end = strlen(TEMPORARY);
-    uint32_t holder;
-    int fd;
-
-    if (uid != sl_os_uid() || length <= end || length - end > SLUICE_MAX_NAME ||
-        strcmp(file + length - end, TEMPORARY) != 0)
-        return 0;
-    snprintf(name, sizeof name, "%.*s", (int)(length - end), file);
-    if (strcmp(name, serve->name) == 0) /* ours: listening replaces it */
-        return 0;
-    snprintf(lock, sizeof lock, "%s.lock", name);
-    if (sl_os_lock(serve->dir.fd, lock, &fd, &holder) != 0)
-        return 0;
-    sl_os_remove(serve->dir.fd, file);
-    sl_os_lock_forget(fd);
-    sl_os_close(fd);
-    return 0;
-}
-
-/* Under the service lock, so that a forked child does not keep the locks. */
-static void remove_leftovers(struct sl_native_serve *serve)
-{
-    sl_service_lock();
-    (void)sl_os_list(serve->dir.fd, remove_leftover, serve);
-    sl_service_unlock();
 }
 
 static int make_control(struct sl_native_serve *serve)
@@ -227,34 +109,6 @@ static void listener_timer(struct sl_watch *watch)
     sl_service_pause(watch, false);
 }
 
-/* Under the service lock, so that a forked child closes the descriptor. */
-static int listen_for_readers(struct sl_native_serve *serve)
-{
-    char temporary[SLUICE_MAX_NAME + 8];
-    const struct sluice_writer_params *writer = &serve->writer;
-    unsigned mode = 0600;
-    int64_t group = -1;
-    int r;
-
-    /* The file's mode lets peers connect; their credentials decide. */
-    if (writer->gid_count == 1 && writer->uid_count == 0) {
-        mode = 0660;
-        group = writer->gids[0];
-    } else if (writer->gid_count || writer->uid_count) {
-        mode = 0666;
-    }
-    snprintf(temporary, sizeof temporary, "%s" TEMPORARY, serve->name);
-    r = sl_os_listen(serve->dir.fd, serve->dir.folder, serve->name, temporary, mode, group, &serve->listener.fd);
-    if (r != 0)
-        return r;
-    if ((r = sl_os_close_in_child(serve->listener.fd)) != 0)
-        return r;
-    SL_KILL_POINT("after_listen");
-    serve->listener.ready = listener_ready;
-    serve->listener.timer = listener_timer;
-    return sl_service_add(&serve->listener);
-}
-
 static void destroy(struct sl_native_serve *serve)
 {
     for (uint32_t i = 0; i < serve->memory_count; i++)
@@ -262,8 +116,9 @@ static void destroy(struct sl_native_serve *serve)
     if (serve->control)
         sl_os_unmap(serve->control, serve->control_size);
     sl_os_close(serve->control_fd);
-    sl_os_close(serve->listener.fd);
-    sl_os_close(serve->lock_fd);
+    sl_service_lock();
+    sl_name_release(serve);
+    sl_service_unlock();
     sl_channel_dir_close(&serve->dir);
     free(serve->uids);
     free(serve->gids);
@@ -278,7 +133,9 @@ int sl_serve_open(const struct sl_serve_params *params, struct sl_serve **out)
 
     if (!serve)
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory for channel '%s'", params->name);
-    serve->lock_fd = serve->listener.fd = serve->control_fd = serve->dir.fd = -1;
+    serve->lock_fd = serve->control_fd = serve->dir.fd = -1;
+    serve->listener = (struct sl_watch){ .fd = -1, .ready = listener_ready, .timer = listener_timer };
+    serve->claim.fd = -1;
     serve->params = *params;
     serve->writer = *params->writer;
     serve->params.writer = &serve->writer;
@@ -294,9 +151,8 @@ int sl_serve_open(const struct sl_serve_params *params, struct sl_serve **out)
     serve->writer.gids = serve->gids;
     if ((r = sl_channel_dir_open(&serve->dir, true, serve->writer.uid_count || serve->writer.gid_count)) != 0)
         goto err;
-    if ((r = claim_name(serve)) != 0)
+    if ((r = sl_name_take(serve)) != 0)
         goto err;
-    remove_leftovers(serve);
     if ((r = make_control(serve)) != 0)
         goto err;
     *out = &serve->base;
@@ -362,7 +218,7 @@ int sl_serve_announce(struct sl_serve *base, const struct sl_announce *announce)
     for (struct sl_peer *peer = serve->peers; peer; peer = peer->next)
         sl_peer_send_pending(peer);
     /* Readers can connect only once there is a format to send. */
-    int r = serve->listener.fd < 0 ? listen_for_readers(serve) : 0;
+    int r = serve->listener.fd < 0 ? sl_name_listen(serve) : 0;
     sl_service_unlock();
     if (r != 0)
         sl_serve_forget(base, announce->memory);
@@ -467,14 +323,8 @@ void sl_serve_close(struct sl_serve *base)
 
     sl_store(&serve->control->closed, 1, seq_cst);
     sl_service_lock();
-    sl_service_remove(&serve->listener);
-    /* The name is removed first: a reader that receives the goodbye looks for a new writer at once. */
-    if (serve->listener.fd >= 0)
-        sl_os_remove(serve->dir.fd, serve->name);
-    sl_os_close(serve->listener.fd);
-    serve->listener.fd = -1;
-    sl_os_close(serve->lock_fd);
-    serve->lock_fd = -1;
+    /* First the name: a reader that receives the goodbye looks for a new writer at once. */
+    sl_name_release(serve);
     while (serve->peers)
         sl_peer_close(serve->peers, SL_BYE_CLOSED);
     sl_service_unlock();

@@ -134,6 +134,8 @@ static void fill_channel(struct sl_native_serve *serve, struct sl_msg_channel *c
     channel->evicted = serve->base.evicted;
     channel->died = serve->base.readers_died;
     channel->refused = serve->base.refused;
+    channel->name_restored = serve->base.name_restored;
+    channel->name_restored_ns = serve->base.name_restored_ns;
     channel->opened_ns = serve->opened_ns;
     channel->last_commit_ns = info.last_commit_ns;
     channel->now_ns = sl_os_now();

@@ -156,8 +156,11 @@ struct sl_serve {
     uint32_t reader_count;
     sl_word32 ahead_changed; /* readers that wait ahead came or left, or their pages are known now */
     uint64_t readers_total, readers_died, evicted, refused;
-    int64_t lingers_ns; /* how long a dead reader's GPU work may still run; set before there are readers */
-    bool previous_died; /* the name's last writer died: its memory may not have been freed by the system yet */
+    uint32_t name_restored;   /* how often the channel's name was put back; under the service lock, as the next two */
+    int64_t name_restored_ns; /* when it was last */
+    bool name_lost;           /* it could not be put back yet: new readers do not find the channel */
+    int64_t lingers_ns;       /* how long a dead reader's GPU work may still run; set before there are readers */
+    bool previous_died;       /* the name's last writer died: its memory may not have been freed by the system yet */
 };
 
 /* A generation's memory object, to be announced before a frame in it is published. */

@@ -253,6 +253,8 @@ void sl_native_writer_stats(struct sluice_writer *base, struct sluice_writer_sta
         .readers_died = serve->readers_died,
         .refused = serve->refused,
         .graph_sends = writer->graph_sends,
+        .name_restored = serve->name_restored,
+        .name_lost = serve->name_lost,
     };
     sl_mutex_unlock(&serve->lock);
     sl_service_unlock();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The folder of channels: which one it is, whether it can be trusted, and its locks and sockets.
+ * The folder of channels: which one it is, whether it can be trusted, its locks, and the names in it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -11,16 +11,11 @@
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "os/posix/posix.h"
-#include "util/hooks.h"
 #include "util/result.h"
-
-enum { BACKLOG = 128 };
 
 /* ---- which folder ---- */
 
@@ -148,9 +143,9 @@ static int open_folder(const char *path, int flags)
 {
     int fd;
     flags |= O_DIRECTORY | O_CLOEXEC;
-    SL_RETRY(fd, open(path, O_RDONLY | flags));
+    SL_RETRY(fd, sl_above_standard(open(path, O_RDONLY | flags)));
     if (fd < 0 && errno == EACCES) /* a folder that can be searched but not listed */
-        SL_RETRY(fd, open(path, O_PATH | flags));
+        SL_RETRY(fd, sl_above_standard(open(path, O_PATH | flags)));
     return fd;
 }
 
@@ -222,7 +217,8 @@ static void write_pid(int fd, int64_t size)
 int sl_os_lock(int dir, const char *name, int *fd, uint32_t *holder)
 {
     int lock, result;
-    SL_RETRY(lock, openat(dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+    int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    SL_RETRY(lock, sl_above_standard(openat(dir, name, flags, 0600)));
     if (lock < 0)
         return errno == EACCES ? sl_fail(SLUICE_E_PERMISSION,
                                          "this user may not write the lock file %s: take another name, or a folder of "
@@ -259,133 +255,27 @@ void sl_os_lock_forget(int fd)
     (void)result;
 }
 
-/* ---- sockets ---- */
-
-/* A socket's address has room for 107 bytes; a longer path is opened through the folder's
- * descriptor. */
-static int address_of(struct sockaddr_un *address, int dir, const char *path, const char *name)
-{
-    memset(address, 0, sizeof(*address));
-    address->sun_family = AF_UNIX;
-    size_t room = sizeof(address->sun_path);
-    int length = snprintf(address->sun_path, room, "%s/%s", path, name);
-    if (length < 0 || (size_t)length >= room)
-        length = snprintf(address->sun_path, room, "/proc/self/fd/%d/%s", dir, name);
-    if (length < 0 || (size_t)length >= room)
-        return sl_fail(SLUICE_E_NAME, "the name %.40s... is too long for a socket", name);
-    return 0;
-}
-
-static int new_socket(int *fd)
-{
-    int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (made < 0)
-        return sl_fail_errno(errno, "making a socket");
-    *fd = made;
-    return 0;
-}
-
-static int bind_and_listen(int fd, int dir, const struct sockaddr_un *address, const char *temporary, unsigned mode,
-                           int64_t group)
-{
-    unlinkat(dir, temporary, 0); /* left by a killed process; the lock is ours */
-    if (bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
-        return sl_fail_errno(errno, "making the socket %s", address->sun_path);
-    if (group >= 0 && fchownat(dir, temporary, (uid_t)-1, (gid_t)group, AT_SYMLINK_NOFOLLOW) < 0)
-        return sl_fail_errno(errno, "giving the socket %s to group %lld", address->sun_path, (long long)group);
-    if (fchmodat(dir, temporary, (mode_t)mode, 0) < 0)
-        return sl_fail_errno(errno, "giving the socket %s mode %04o", address->sun_path, mode);
-    /* Readers send their pidfd only on kernels that cannot provide it, and those do not support
-     * this option. */
-    sl_os_take_no_descriptors(fd);
-    if (listen(fd, BACKLOG) < 0)
-        return sl_fail_errno(errno, "listening on %s", address->sun_path);
-    return 0;
-}
-
-/* A socket of that name may be replaced, as nobody listens on it any more; anything else is not
- * ours. */
-static int check_replaceable(int dir, const char *path, const char *name)
-{
-    struct stat status;
-    if (fstatat(dir, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || S_ISSOCK(status.st_mode))
-        return 0;
-    return sl_fail(SLUICE_E_EXISTS,
-                   "%s in %s is no socket, and in the way: remove it, or take another "
-                   "name",
-                   name, path);
-}
-
-int sl_os_listen(int dir, const char *path, const char *name, const char *temporary, unsigned mode, int64_t group,
-                 int *fd)
-{
-    struct sockaddr_un address;
-    int made = -1;
-    int result = address_of(&address, dir, path, name); /* other users must be able to connect */
-    if (!result)
-        result = address_of(&address, dir, path, temporary);
-    if (!result)
-        result = check_replaceable(dir, path, name);
-    if (!result)
-        result = new_socket(&made);
-    if (result)
-        return result;
-    result = bind_and_listen(made, dir, &address, temporary, mode, group);
-    SL_KILL_POINT("before_rename");
-    if (!result && renameat(dir, temporary, dir, name) < 0)
-        result = sl_fail_errno(errno, "renaming %s to %s", address.sun_path, name);
-    if (result) {
-        unlinkat(dir, temporary, 0);
-        sl_os_close(made);
-        return result;
-    }
-    *fd = made;
-    return 0;
-}
-
-static int connect_failed(int error, const char *path, const char *name, bool *stale)
-{
-    switch (error) {
-    case EAGAIN: return SLUICE_AGAIN;
-    case ENOENT: return sl_fail(SLUICE_E_NOT_FOUND, "there is no %s in %s", name, path);
-    case ECONNREFUSED: *stale = true; return sl_fail(SLUICE_E_NOT_FOUND, "no process listens at %s in %s", name, path);
-    case EACCES:
-        return sl_fail(
-            SLUICE_E_PERMISSION,
-            "this user may not connect to %s in %s: its writer names others by its options 'uids' and 'gids', "
-            "and the folder lets them pass with chmod 711",
-            name, path);
-    case EPROTOTYPE: return sl_fail(SLUICE_E_PROTOCOL, "%s in %s is a socket of some other program", name, path);
-    default: return sl_fail_errno(error, "connecting to %s in %s", name, path);
-    }
-}
-
-int sl_os_connect(int dir, const char *path, const char *name, int *fd, bool *stale)
-{
-    struct sockaddr_un address;
-    int made = -1, connected;
-    *stale = false;
-    int result = address_of(&address, dir, path, name);
-    if (!result)
-        result = new_socket(&made);
-    if (result)
-        return result;
-    SL_RETRY(connected, connect(made, (const struct sockaddr *)&address, sizeof(address)));
-    if (connected < 0) {
-        result = connect_failed(errno, path, name, stale);
-        sl_os_close(made);
-        return result;
-    }
-    *fd = made;
-    return 0;
-}
+/* ---- names in it ---- */
 
 void sl_os_remove(int dir, const char *name)
 {
     unlinkat(dir, name, 0);
 }
 
-/* ---- listing and watching ---- */
+bool sl_os_file_at(int dir, const char *name, struct sl_os_file *file)
+{
+    struct stat status;
+    if (fstatat(dir < 0 ? AT_FDCWD : dir, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+        return false;
+    *file = (struct sl_os_file){ .device = status.st_dev, .inode = status.st_ino };
+    return true;
+}
+
+bool sl_os_is_file(int fd, const struct sl_os_file *file)
+{
+    struct stat status;
+    return fstat(fd, &status) == 0 && status.st_dev == file->device && status.st_ino == file->inode;
+}
 
 static int list_entries(DIR *entries, int (*each)(void *context, const char *name, uint32_t uid), void *context)
 {
@@ -427,7 +317,7 @@ int sl_os_list(int dir, int (*each)(void *context, const char *name, uint32_t ui
 
 int sl_os_watch_open(const char *path, int *fd)
 {
-    int made = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    int made = sl_above_standard(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     if (made < 0 && errno == EMFILE)
         return sl_fail(SLUICE_E_NO_DESCRIPTORS,
                        "watching %s: out of descriptors (RLIMIT_NOFILE) "
@@ -435,7 +325,7 @@ int sl_os_watch_open(const char *path, int *fd)
                        path);
     if (made < 0)
         return sl_fail_errno(errno, "watching %s", path);
-    uint32_t names = IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM;
+    uint32_t names = IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ATTRIB; /* see sl_os_listen */
     uint32_t folder = IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
     if (inotify_add_watch(made, path, names | folder) < 0) {
         int result = errno == ENOENT ? sl_fail(SLUICE_E_NOT_FOUND, "there is no folder of channels at %s", path)
