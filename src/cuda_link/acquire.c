@@ -52,6 +52,15 @@ static void pass(struct sl_cipd_reader *reader, uint32_t index, int64_t now)
         reader->pending.index = 0;
 }
 
+/* Frames of a session count as missed from which one on? All of a session that the reader has waited for: they continue
+ * those of the last session, or begin at 1. */
+static uint32_t first_counted(const struct sl_cipd_reader *reader, uint32_t index)
+{
+    if (!reader->awaited)
+        return index;
+    return reader->counted_before && index >= reader->counted_before ? reader->counted_before : 1;
+}
+
 /* 0: reader->pending is the newest frame, or there is none. */
 static int poll_segment(struct sl_cipd_reader *reader, int64_t now)
 {
@@ -68,7 +77,7 @@ static int poll_segment(struct sl_cipd_reader *reader, int64_t now)
         if (reader->pending.index == 0)
             reader->pending_ns = now;
         if (reader->counted == 0)
-            reader->counted = frame.index;
+            reader->counted = first_counted(reader, frame.index);
         if (reader->oldest == 0)
             reader->oldest = sl_cipd_read_first(&reader->consumer, frame.index);
         reader->pending = frame;

@@ -372,6 +372,8 @@ struct sl_cipd_reader {
     int64_t polled_ns;            /* when the segment was last polled, or slightly before */
     uint32_t oldest;              /* no frame older than this one is taken in this session; 0: not known yet */
     uint32_t counted;             /* frames count as missed from this one on; 0: none was seen yet */
+    uint32_t counted_before;      /* the same at the end of the last session; 0: the next one begins at 1 */
+    bool awaited;          /* it has waited for this session, so that it missed what came before its first frame */
     uint32_t tries, tried; /* finished frames overtaken since one was taken; the newest frame at the last of them */
     uint64_t next_token;
     uint64_t last_session;

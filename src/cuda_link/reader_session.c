@@ -55,6 +55,11 @@ void sl_cipd_reader_drop(struct sl_cipd_reader *reader, enum sl_cipd_reason reas
     if (again)
         sl_cipd_read_retry_now(&reader->consumer);
     sl_mutex_unlock(&reader->lock);
+    if (link) {
+        reader->awaited = true;
+        if (reader->counted)
+            reader->counted_before = reader->counted;
+    }
     reader->pending.index = reader->tries = 0;
     if (link && reader->cipd.reconnect == SLUICE_CIPD_OFF)
         reader->over = true;
@@ -156,6 +161,10 @@ int sl_cipd_reader_find_session(struct sl_cipd_reader *reader, int64_t now)
     if (!reader->consumer.session.layout.slots)
         r = sl_cipd_read_connect(&reader->consumer, now);
     SL_STAGE_END(CONNECT);
+    if (r != 0 && reader->consumer.reason == SL_CIPD_REASON_ABSENT) {
+        reader->awaited = true;
+        reader->counted_before = 0;
+    }
     sl_mutex_unlock(&reader->lock);
     return r;
 }

@@ -38,6 +38,50 @@ TEST_TIMEOUT(cipd_readers_follow_a_writer_that_closes_and_comes_again, 60)
     cipd_end_reader(&side, reader);
 }
 
+static void expect_missed(sluice_reader *reader, struct cipd_side *side, uint32_t value, uint64_t missed)
+{
+    struct sluice_frame frame;
+
+    cipd_take(reader, side, value, &frame);
+    CHECK_EQ(frame.missed, missed);
+    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
+}
+
+static void send_three(struct child *writer)
+{
+    cipd_command(writer, "1");
+    cipd_command(writer, "2");
+    cipd_command(writer, "3");
+}
+
+TEST_TIMEOUT(cipd_readers_that_waited_are_told_what_they_missed, 60)
+{
+    struct cipd_side side = cipd_begin();
+    struct sluice_cipd_reader_params cipd;
+    struct sluice_reader_params params = cipd_reader_params(&cipd);
+    sluice_reader *reader, *late;
+
+    params.open_timeout_ns = SLUICE_LATER;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    struct child writer = cipd_start_writer("3");
+    send_three(&writer);
+    late = cipd_reader();
+    expect_missed(late, &side, 3, 0); /* it did not wait */
+    expect_missed(reader, &side, 3, 2);
+    cipd_command(&writer, "again"); /* the index goes on */
+    send_three(&writer);
+    expect_missed(late, &side, 3, 2);
+    expect_missed(reader, &side, 3, 2);
+    child_kill(&writer, SIGKILL);
+    writer = cipd_start_writer("2");
+    send_three(&writer);
+    expect_missed(late, &side, 3, 2);
+    expect_missed(reader, &side, 3, 2);
+    role_stop(&writer);
+    CHECK_OK(sluice_reader_close(&late));
+    cipd_end_reader(&side, reader);
+}
+
 TEST_TIMEOUT(cipd_readers_follow_a_writer_that_is_killed, 60)
 {
     struct cipd_side side = cipd_begin();
