@@ -44,8 +44,9 @@ TEST_TIMEOUT(bench_measures_every_row, 120)
     check_json(p.out, shape);
     check_json(p.out, "{r['bench'] for r in d['rows']} == " HANDOFFS " | {'clock_read', 'begin_commit', "
                       "'acquire_release', 'readers_idle_begin_commit', 'send', 'fetch', 'idle_cpu', "
-                      "'kill_reader', 'kill_writer'}");
-    check_json(p.out, HAVE_LIMITS(HANDOFFS " | {'send', 'fetch', 'idle_cpu', 'kill_reader', 'kill_writer'}"));
+                      "'kill_reader', 'kill_writer', 'connect'}");
+    check_json(p.out,
+               HAVE_LIMITS(HANDOFFS " | {'send', 'fetch', 'idle_cpu', 'kill_reader', 'kill_writer', 'connect'}"));
     check_json(p.out, VALUES("readers_waiting_latency", "readers") " == {1, 2, 4, 8, 16, 32, 64}");
     check_json(p.out, VALUES("readers_waiting_commit", "readers") " == {1, 2, 4, 8, 16, 32, 64}");
     check_json(p.out, VALUES("readers_idle_begin_commit", "readers") " == {1, 2, 4, 8, 16, 32, 64}");
@@ -92,9 +93,10 @@ TEST_TIMEOUT(bench_of_a_gpu, 90)
     CHECK_EQ(sluice_run(&p, "bench", "--quick", "--json", "--device", "cuda:1"), 0);
     check_json(p.out, shape);
     check_json(p.out, "{r['bench'] for r in d['rows']} == {'handoff_spinning', 'handoff_sleeping', 'handoff_size', "
-                      "'send', 'fetch', 'kill_reader', 'kill_writer'} and "
+                      "'send', 'fetch', 'kill_reader', 'kill_writer', 'connect'} and "
                       "all(r['params']['device'] == 'cuda:1' for r in d['rows'])");
-    check_json(p.out, "{r['bench'] for r in d['rows'] if 'limit_p50_ns' in r} == {'kill_reader', 'kill_writer'}");
+    check_json(p.out, "{r['bench'] for r in d['rows'] if 'limit_p50_ns' in r} == {'kill_reader', 'kill_writer', "
+                      "'connect'}");
     check_empty_folder(test_dir());
     CHECK_EQ(sluice_run(&p, "bench", "--quick", "--device", "cuda:0", "begin_commit"), 2);
     CHECK_HAS(p.err, "see bench/gpu/run for a GPU");

@@ -79,6 +79,17 @@ sluice_writer *actor_writer(const char *name, uint64_t bytes, uint32_t slots)
     return writer;
 }
 
+sluice_reader *actor_waiting_reader(const char *name)
+{
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    sluice_reader *reader = NULL;
+    params.name = name;
+    params.device = device;
+    params.open_timeout_ns = SLUICE_LATER;
+    actor_check(sluice_reader_open(&reader, &params), "opening a reader failed");
+    return reader;
+}
+
 sluice_reader *actor_reader(const char *name, uint32_t mode, uint32_t depth, int64_t spin_ns)
 {
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;

@@ -44,6 +44,7 @@ static const struct {
     { "loaded_sleeping", bench_loaded_sleeping, false },
     { "kill_reader", bench_kill_reader, true },
     { "kill_writer", bench_kill_writer, true },
+    { "connect", bench_connect, true },
 };
 #define BENCH_COUNT (sizeof benches / sizeof benches[0])
 
@@ -163,7 +164,8 @@ const struct command bench_command = {
                "  loaded_spinning, loaded_sleeping   handoffs while every CPU is busy\n"
                "  kill_reader        SIGKILL of a reader until its slot is free; limit: its pidfd\n"
                "  kill_writer        SIGKILL of a writer until its reader knows; limit: its pidfd\n"
-               "With --device cuda:0 only handoff_*, send, fetch and kill_* are measured. Frames contain\n"
+               "  connect            a writer's opening to a waiting reader's first frame; limit: inotify\n"
+               "With --device cuda:0 only handoff_*, send, fetch, kill_* and connect are measured. Frames contain\n"
                "no GPU work; send and fetch copy between pinned memory and the GPU and wait for the copy.\n"
                "bench/gpu/run measures more, compared with the driver alone.\n",
     .examples = "  sluice bench --quick\n"

@@ -61,6 +61,7 @@ bool bench_fetch(struct bench *bench);
 bool bench_idle_cpu(struct bench *bench);
 bool bench_kill_reader(struct bench *bench);
 bool bench_kill_writer(struct bench *bench);
+bool bench_connect(struct bench *bench);
 
 /* ---- rows: report.c ---- */
 
@@ -163,6 +164,7 @@ bool actor_on_gpu(void);
 
 /* A channel of this name whose frames are `bytes` long, and a reader of it. */
 sluice_writer *actor_writer(const char *name, uint64_t bytes, uint32_t slots);
+sluice_reader *actor_waiting_reader(const char *name); /* there need not be a writer yet */
 sluice_reader *actor_reader(const char *name, uint32_t mode, uint32_t depth, int64_t spin_ns);
 
 #endif

@@ -12,10 +12,21 @@
 
 #define TAKE_TIMEOUT   SLUICE_S          /* for a previous owner that is just dying (protocol 4.4) */
 #define CHECK_INTERVAL (500 * SLUICE_MS) /* of the files of a name */
+#define LOCK           ".lock"           /* suffix of the lock's file */
 
-static void lock_name(const struct sl_native_serve *serve, char name[static SLUICE_MAX_NAME + 8])
+/* The lock's file; a writer that has one already gives it up for this. */
+static int lock_name(struct sl_native_serve *serve, uint32_t *holder)
 {
-    snprintf(name, SLUICE_MAX_NAME + 8, "%s.lock", serve->name);
+    char name[SLUICE_MAX_NAME + 8];
+    int fd, r;
+
+    snprintf(name, sizeof name, "%s" LOCK, serve->name);
+    if ((r = sl_os_lock(serve->dir.fd, name, &fd, holder)) != 0)
+        return r;
+    sl_os_close(serve->lock_fd);
+    serve->lock_fd = fd;
+    (void)sl_os_file_at(serve->dir.fd, name, &serve->lock_file);
+    return sl_os_close_in_child(fd);
 }
 
 /* ---- taking it ---- */
@@ -99,16 +110,10 @@ static int claim(struct sl_native_serve *serve, uint32_t *holder)
 /* Under the service lock, so that a forked child closes the descriptors. */
 static int try_take(struct sl_native_serve *serve, uint32_t *holder)
 {
-    char lock[SLUICE_MAX_NAME + 8];
-    int r;
-
-    lock_name(serve, lock);
     sl_service_lock();
-    r = claim(serve, holder);
+    int r = claim(serve, holder);
     if (r == 0)
-        r = sl_os_lock(serve->dir.fd, lock, &serve->lock_fd, holder);
-    if (r == 0)
-        r = sl_os_close_in_child(serve->lock_fd);
+        r = lock_name(serve, holder);
     sl_service_unlock();
     return r;
 }
@@ -165,9 +170,24 @@ static int listen_anew(struct sl_native_serve *serve)
     return sl_service_add(&serve->listener);
 }
 
-static bool same(const struct sl_os_file *a, const struct sl_os_file *b)
+/* By its whole path: what is in a folder that was replaced does not count. */
+static bool has_file(const struct sl_native_serve *serve, const char *suffix, const struct sl_os_file *file)
 {
-    return a->device == b->device && a->inode == b->inode;
+    char path[sizeof serve->dir.folder + SLUICE_MAX_NAME + 8];
+    struct sl_os_file there;
+
+    snprintf(path, sizeof path, "%s/%s%s", serve->dir.folder, serve->name, suffix);
+    return sl_os_file_at(-1, path, &there) && there.device == file->device && there.inode == file->inode;
+}
+
+static bool has_lock(const struct sl_native_serve *serve)
+{
+    return has_file(serve, LOCK, &serve->lock_file);
+}
+
+static bool has_socket(const struct sl_native_serve *serve)
+{
+    return has_file(serve, "", &serve->socket_file);
 }
 
 static bool has_folder(const struct sl_native_serve *serve)
@@ -175,22 +195,6 @@ static bool has_folder(const struct sl_native_serve *serve)
     struct sl_os_file folder;
 
     return sl_os_file_at(-1, serve->dir.folder, &folder) && sl_os_is_file(serve->dir.fd, &folder);
-}
-
-static bool has_lock(const struct sl_native_serve *serve)
-{
-    char name[SLUICE_MAX_NAME + 8];
-    struct sl_os_file lock;
-
-    lock_name(serve, name);
-    return sl_os_file_at(serve->dir.fd, name, &lock) && sl_os_is_file(serve->lock_fd, &lock);
-}
-
-static bool has_socket(const struct sl_native_serve *serve)
-{
-    struct sl_os_file socket;
-
-    return sl_os_file_at(serve->dir.fd, serve->name, &socket) && same(&socket, &serve->socket_file);
 }
 
 static int open_folder_anew(struct sl_native_serve *serve)
@@ -208,20 +212,6 @@ static int open_folder_anew(struct sl_native_serve *serve)
 static int report_other_writer(uint32_t pid)
 {
     return sl_fail(SLUICE_E_EXISTS, "another writer (process %u) has the name now: close one of the two", pid);
-}
-
-static int lock_anew(struct sl_native_serve *serve)
-{
-    char name[SLUICE_MAX_NAME + 8];
-    uint32_t holder = 0;
-    int fd, r;
-
-    lock_name(serve, name);
-    if ((r = sl_os_lock(serve->dir.fd, name, &fd, &holder)) != 0)
-        return r == SLUICE_E_EXISTS ? report_other_writer(holder) : r;
-    sl_os_close(serve->lock_fd);
-    serve->lock_fd = fd;
-    return sl_os_close_in_child(fd);
 }
 
 /* The socket is not the one that was made: whose is it? 0: nobody's, or this writer's after all (*ours). */
@@ -251,14 +241,15 @@ static int identify_socket(struct sl_native_serve *serve, bool *ours)
 /* *missing: what had gone. 0 once the name is whole. */
 static int put_back(struct sl_native_serve *serve, const char **missing)
 {
-    bool folder = has_folder(serve), lock = folder && has_lock(serve), ours;
+    bool folder = has_folder(serve), lock = has_lock(serve), ours;
+    uint32_t holder = 0;
     int r;
 
     *missing = !folder ? "folder" : !lock ? "lock file" : "socket";
     if (!folder && (r = open_folder_anew(serve)) != 0)
         return r;
-    if (!lock && !has_lock(serve) && (r = lock_anew(serve)) != 0)
-        return r;
+    if (!has_lock(serve) && (r = lock_name(serve, &holder)) != 0)
+        return r == SLUICE_E_EXISTS ? report_other_writer(holder) : r;
     if (has_socket(serve))
         return 0;
     *missing = folder ? "socket" : *missing;
@@ -302,7 +293,7 @@ static void check_name(struct sl_watch *watch)
 
     sl_service_set_deadline(watch, next_check());
     sl_service_pause(&serve->claim, false);
-    if (!serve->base.name_lost && has_folder(serve) && has_lock(serve) && has_socket(serve))
+    if (!serve->base.name_lost && has_lock(serve) && has_socket(serve))
         return;
     if (put_back(serve, &missing) == 0)
         report_restored(serve, missing);

@@ -87,8 +87,8 @@ struct sl_native_serve {
     struct sl_channel_dir dir;
     int lock_fd;
     struct sl_watch claim, listener, checks; /* see name.c */
-    struct sl_os_file socket_file;           /* of the listener */
-    char name_trouble[256];                  /* why the name could not be put back; reported */
+    struct sl_os_file lock_file, socket_file;
+    char name_trouble[256]; /* why the name could not be put back; reported */
     struct sl_control *control;
     uint64_t control_size;
     int control_fd;
