@@ -37,6 +37,7 @@ SLUICE_API int sluice_registry_list(const char *folder, struct sluice_registry_e
 typedef struct sluice_watch sluice_watch;
 
 /* Watches a folder (NULL: the default one, which is created if it is missing) for channels that appear and disappear.
+ * If the folder itself is removed or replaced, the watch goes on with the one that has its path then.
  * Owns: the caller, until sluice_registry_watch_close.
  * Thread: any.
  * Returns: 0; SLUICE_E_NOT_FOUND, SLUICE_E_PERMISSION for the folder; SLUICE_E_NO_DESCRIPTORS;

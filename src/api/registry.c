@@ -8,6 +8,9 @@
 #include "util/params.h"
 #include "util/result.h"
 
+/* The kernel does not tell everything that can happen to a watched folder. */
+#define LOOK_AGAIN (500 * SLUICE_MS)
+
 /* ---- list ---- */
 
 const char *sluice_registry_folder(void)
@@ -27,15 +30,15 @@ int sluice_registry_list(const char *folder, struct sluice_registry_entry *entri
 
 struct sluice_watch {
     struct sl_object object;
-    int fd;
+    struct sl_registry_watch watch;
 };
 
 static void finish_watch(struct sl_object *object)
 {
     struct sluice_watch *watch = (struct sluice_watch *)object;
 
-    sl_os_close(watch->fd);
-    watch->fd = -1;
+    sl_os_close(watch->watch.fd);
+    watch->watch.fd = -1;
 }
 
 int sluice_registry_watch_open(sluice_watch **out, const char *folder)
@@ -51,9 +54,9 @@ int sluice_registry_watch_open(sluice_watch **out, const char *folder)
     watch = (struct sluice_watch *)sl_object_new(SL_HANDLE_WATCH, sizeof *watch);
     if (!watch)
         return SLUICE_E_NO_MEMORY;
-    watch->fd = -1;
+    watch->watch.fd = -1;
     watch->object.finish = finish_watch;
-    if ((r = sl_channel_standard()->registry_watch(folder, &watch->fd)) != 0 ||
+    if ((r = sl_channel_standard()->registry_watch(folder, &watch->watch)) != 0 ||
         (r = sl_object_name(&watch->object, &handle)) != 0) {
         sl_object_drop(&watch->object);
         return r;
@@ -79,9 +82,23 @@ int sluice_registry_watch_fd(sluice_watch *handle)
 
     if (r != 0)
         return r;
-    r = watch->fd;
+    r = watch->watch.fd;
     sl_object_drop(&watch->object);
     return r;
+}
+
+static int await_change(struct sl_registry_watch *watch, int64_t deadline)
+{
+    for (;;) {
+        int64_t now = sl_os_now(), until = now + LOOK_AGAIN < deadline ? now + LOOK_AGAIN : deadline;
+        int r = sl_os_wait_readable(watch->fd, until);
+        if (r == 0)
+            (void)sl_os_watch_drain(watch->fd);
+        if (sl_channel_standard()->registry_watch_again(watch))
+            return 0;
+        if (r != SLUICE_TIMEOUT || until == deadline)
+            return r;
+    }
 }
 
 int sluice_registry_watch_next(sluice_watch *handle, int64_t timeout_ns)
@@ -91,10 +108,8 @@ int sluice_registry_watch_next(sluice_watch *handle, int64_t timeout_ns)
 
     if (r != 0)
         return r;
-    r = sl_os_wait_readable(watch->fd, sl_os_deadline(timeout_ns < 0 ? SLUICE_S : timeout_ns));
-    if (r == 0)
-        (void)sl_os_watch_drain(watch->fd);
-    else if (r == SLUICE_TIMEOUT)
+    r = await_change(&watch->watch, sl_os_deadline(timeout_ns < 0 ? SLUICE_S : timeout_ns));
+    if (r == SLUICE_TIMEOUT)
         sl_say("no channel came or went");
     sl_object_drop(&watch->object);
     return r;

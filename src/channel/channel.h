@@ -13,7 +13,15 @@
 #include "channel/frame_streams.h"
 #include "channel/frame_view.h"
 #include "device/device.h"
+#include "os/os.h"
 #include "util/atomic.h"
+
+/* A folder whose channels are watched. */
+struct sl_registry_watch {
+    char folder[256];
+    struct sl_os_file watched;
+    int fd; /* readable when a channel came or went */
+};
 
 #define SL_CHANNEL_NAME 256 /* bytes of a name without its scheme, in any backend */
 
@@ -56,7 +64,9 @@ struct sl_channel_ops {
     /* The registry; NULL for channels that it does not list. `folder`: NULL for this process's own. */
     const char *(*registry_folder)(void);
     int (*registry_list)(const char *folder, struct sluice_registry_entry *entries, size_t capacity, size_t *count);
-    int (*registry_watch)(const char *folder, int *fd); /* becomes readable when a channel comes or goes */
+    int (*registry_watch)(const char *folder, struct sl_registry_watch *watch);
+    /* Was its folder removed or replaced? Then the one that has the path now is watched, and the answer is true. */
+    bool (*registry_watch_again)(struct sl_registry_watch *watch);
 
     /* Opens a zeroed writer that has its ops and name. Strings and structs that `params` points to do not outlive the
      * call. Sets object.finish before it can fail; that ends the writer, however far it was opened. */

@@ -17,6 +17,7 @@ const struct sl_channel_ops sl_channel_native = {
     .registry_folder = sl_registry_folder,
     .registry_list = sl_registry_list,
     .registry_watch = sl_registry_watch,
+    .registry_watch_again = sl_registry_watch_again,
     .writer_open = sl_native_writer_open,
     .begin = sl_native_begin,
     .wait = sl_native_wait,

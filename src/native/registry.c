@@ -121,13 +121,36 @@ int sl_registry_list(const char *folder, struct sluice_registry_entry *entries, 
     return r;
 }
 
-int sl_registry_watch(const char *folder, int *fd)
+int sl_registry_watch(const char *folder, struct sl_registry_watch *watch)
 {
-    char path[256];
-    int dir, r = open_folder(&folder, path, sizeof path, true, &dir);
+    int dir, r = open_folder(&folder, watch->folder, sizeof watch->folder, true, &dir);
 
     if (r != 0)
         return r;
     sl_os_close(dir);
-    return sl_os_watch_open(folder, fd);
+    if (folder != watch->folder && strlen(folder) >= sizeof watch->folder)
+        return sl_fail(SLUICE_E_INVALID, "the folder's name is too long to be watched: %s", folder);
+    if (folder != watch->folder)
+        strcpy(watch->folder, folder);
+    if (!sl_os_file_at(-1, watch->folder, &watch->watched))
+        watch->watched = (struct sl_os_file){ 0 };
+    return sl_os_watch_open(watch->folder, &watch->fd);
+}
+
+bool sl_registry_watch_again(struct sl_registry_watch *watch)
+{
+    const char *folder = watch->folder;
+    struct sl_os_file there = { 0 };
+    int dir;
+
+    if (sl_os_file_at(-1, folder, &there) && there.device == watch->watched.device &&
+        there.inode == watch->watched.inode)
+        return false;
+    if (open_folder(&folder, NULL, 0, true, &dir) != 0)
+        return false;
+    sl_os_close(dir);
+    if (!sl_os_file_at(-1, folder, &there) || sl_os_watch_add(watch->fd, folder) != 0)
+        return false;
+    watch->watched = there;
+    return true;
 }

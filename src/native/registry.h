@@ -7,13 +7,15 @@
 
 #include <sluice/registry.h>
 
+#include "channel/channel.h"
+
 /* The folder of this process's channels; "" if there is none. */
 const char *sl_registry_folder(void);
 
 int sl_registry_list(const char *folder, struct sluice_registry_entry *entries, size_t capacity, size_t *count);
 
-/* A descriptor that becomes readable when a channel comes or goes. Makes the folder, which could not be watched
- * otherwise. */
-int sl_registry_watch(const char *folder, int *fd);
+/* Makes the folder, which could not be watched otherwise. */
+int sl_registry_watch(const char *folder, struct sl_registry_watch *watch);
+bool sl_registry_watch_again(struct sl_registry_watch *watch);
 
 #endif

@@ -213,7 +213,8 @@ int sl_os_list(int dir, int (*each)(void *context, const char *name, uint32_t ui
 
 /* Watches a folder for names that are added and removed, and sockets that begin to listen (inotify). */
 int sl_os_watch_open(const char *path, int *fd);
-bool sl_os_watch_drain(int fd); /* true if anything happened */
+int sl_os_watch_add(int fd, const char *path); /* one more folder */
+bool sl_os_watch_drain(int fd);                /* true if anything happened */
 
 /* Reads some of the events and calls `each` with the name of each one; NULL: events were lost, or the folder itself is
  * gone. False if there were none. It does not read until none are left, as others may make names faster than they are

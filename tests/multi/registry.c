@@ -102,6 +102,29 @@ TEST(the_list_shows_channels_and_which_are_live)
     close(hidden);
 }
 
+/* A writer that lives makes the folder again, and its socket. */
+TEST(a_watch_follows_its_folder)
+{
+    char path[512], away[600], lock[600];
+    sluice_watch *watch;
+
+    snprintf(path, sizeof path, "%s", test_dir());
+    snprintf(away, sizeof away, "%s-away", path);
+    CHECK_OK(sluice_registry_watch_open(&watch, NULL));
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(rename(path, away), 0);
+        CHECK_OK(sluice_registry_watch_next(watch, 20 * SLUICE_S)); /* the folder is another one */
+        while (sluice_registry_watch_next(watch, 20 * SLUICE_MS) == 0)
+            continue;
+        CHECK_OK(kit_try_write("cam"));
+        CHECK_OK(sluice_registry_watch_next(watch, 20 * SLUICE_S));
+        CHECK_EQ(unlinkat(AT_FDCWD, away, AT_REMOVEDIR), 0);
+        snprintf(lock, sizeof lock, "%s/cam.lock", path);
+        CHECK_EQ(unlink(lock), 0);
+    }
+    CHECK_OK(sluice_registry_watch_close(&watch));
+}
+
 TEST(a_watch_tells_when_channels_come_and_go)
 {
     sluice_watch *watch;

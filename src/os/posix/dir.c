@@ -315,6 +315,16 @@ int sl_os_list(int dir, int (*each)(void *context, const char *name, uint32_t ui
     return result;
 }
 
+int sl_os_watch_add(int fd, const char *path)
+{
+    uint32_t names = IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ATTRIB; /* see sl_os_listen */
+    uint32_t folder = IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
+    if (inotify_add_watch(fd, path, names | folder) >= 0)
+        return 0;
+    return errno == ENOENT ? sl_fail(SLUICE_E_NOT_FOUND, "there is no folder of channels at %s", path)
+                           : sl_fail_errno(errno, "watching %s", path);
+}
+
 int sl_os_watch_open(const char *path, int *fd)
 {
     int made = sl_above_standard(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
@@ -325,11 +335,8 @@ int sl_os_watch_open(const char *path, int *fd)
                        path);
     if (made < 0)
         return sl_fail_errno(errno, "watching %s", path);
-    uint32_t names = IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ATTRIB; /* see sl_os_listen */
-    uint32_t folder = IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
-    if (inotify_add_watch(made, path, names | folder) < 0) {
-        int result = errno == ENOENT ? sl_fail(SLUICE_E_NOT_FOUND, "there is no folder of channels at %s", path)
-                                     : sl_fail_errno(errno, "watching %s", path);
+    int result = sl_os_watch_add(made, path);
+    if (result) {
         sl_os_close(made);
         return result;
     }
