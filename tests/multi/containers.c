@@ -348,6 +348,17 @@ TEST(a_lease_is_as_old_as_it_is_where_the_clock_is_another)
 
 /* ---- permissions ---- */
 
+static void install(struct sock_filter *code, size_t count)
+{
+    struct sock_fprog program = { .len = (unsigned short)count, .filter = code };
+
+    CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+        role_say("no filter: %s", strerror(errno));
+        _exit(0);
+    }
+}
+
 /* From here on, inspecting another process kills this one. */
 static void forbid_looking_into_others(void)
 {
@@ -362,12 +373,44 @@ static void forbid_looking_into_others(void)
         KILL_ON(SYS_kcmp),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = { .len = sizeof code / sizeof code[0], .filter = code };
+    install(code, sizeof code / sizeof code[0]);
+}
 
-    CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
-        role_say("no filter: %s", strerror(errno));
-        _exit(0);
+/* As profiles of containers do. Arguments: the system call's number, its error. */
+ROLE(opens_without_a_system_call)
+{
+    CHECK_EQ(argc, 3);
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)atoi(argv[1]), 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)atoi(argv[2])),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    install(code, sizeof code / sizeof code[0]);
+    int r = kit_try_write("cam");
+    role_say("%s %s", sluice_result_name(r), sluice_last_error());
+    _exit(0);
+}
+
+TEST(a_denied_system_call_is_named)
+{
+    static const struct {
+        int number;
+        const char *name;
+    } calls[] = { { SYS_memfd_create, "memfd_create" }, { SYS_eventfd2, "eventfd2" }, { SYS_fallocate, "fallocate" } };
+    char number[16], error[16];
+
+    test_dir();
+    for (int i = 0; i < 6; i++) {
+        snprintf(number, sizeof number, "%d", calls[i / 2].number);
+        snprintf(error, sizeof error, "%d", i % 2 ? EPERM : ENOSYS);
+        struct child writer = role_start("opens_without_a_system_call", number, error, NULL);
+        const char *said = child_line(&writer, 5);
+        if (said && strncmp(said, "no filter", 9) == 0)
+            SKIP("%s", said);
+        CHECK_HAS(said, calls[i / 2].name);
+        CHECK_HAS(said, "denied here? Allow it");
+        CHECK_EQ(child_wait(&writer, 5), 0);
     }
 }
 

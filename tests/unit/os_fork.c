@@ -359,6 +359,7 @@ static void old_keep_in_child(int fd);
 static void old_close(int fd);
 static int old_add(int fd);
 __attribute__((unused)) static int old_above_standard(int fd);
+__attribute__((unused)) static int old_fail_call(int error, const char *call, const char *what);
 static void old_lock(void);
 static void old_unlock(bool child);
 static void old_before(void);
@@ -372,6 +373,7 @@ static void old_after(bool child);
 #define sl_os_close                old_close
 #define sl_descriptors_add         old_add
 #define sl_above_standard          old_above_standard
+#define sl_fail_call               old_fail_call
 #define sl_descriptors_before_fork old_lock
 #define sl_descriptors_after_fork  old_unlock
 #define sl_service_before_fork     old_before
@@ -386,6 +388,7 @@ static void old_after(bool child);
 #undef sl_os_close
 #undef sl_descriptors_add
 #undef sl_above_standard
+#undef sl_fail_call
 #undef sl_descriptors_before_fork
 #undef sl_descriptors_after_fork
 #undef sl_service_before_fork

@@ -42,6 +42,14 @@ int sl_above_standard(int fd)
     return moved;
 }
 
+int sl_fail_call(int error, const char *call, const char *what)
+{
+    if (error != EPERM && error != ENOSYS)
+        return sl_fail_errno(error, "%s", what);
+    return sl_fail_errno(error, "%s: is %s denied here? Allow it (seccomp; SystemCallFilter= of a service)", what,
+                         call);
+}
+
 void sl_os_keep_in_child(int fd)
 {
     if (fd < 0 || fd >= DESCRIPTORS)

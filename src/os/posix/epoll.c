@@ -15,7 +15,7 @@ int sl_os_epoll_open(int *fd)
 {
     int epoll = sl_above_standard(epoll_create1(EPOLL_CLOEXEC));
     if (epoll < 0)
-        return sl_fail_errno(errno, "cannot make an epoll descriptor");
+        return sl_fail_call(errno, "epoll_create1", "cannot make an epoll descriptor");
     *fd = epoll;
     return 0;
 }
@@ -37,7 +37,7 @@ int sl_os_eventfd_open(int *fd)
 {
     int event = sl_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (event < 0)
-        return sl_fail_errno(errno, "cannot make an eventfd");
+        return sl_fail_call(errno, "eventfd2", "cannot make an eventfd");
     *fd = event;
     return 0;
 }

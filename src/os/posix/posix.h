@@ -29,6 +29,9 @@ int sl_descriptors_add(int fd);
  * prints would go to it. Returns -1, with errno, for -1 and if no other number is left. */
 int sl_above_standard(int fd);
 
+/* As sl_fail_errno, for a system call that a container may deny: then the message names it. */
+int sl_fail_call(int error, const char *call, const char *what);
+
 /* Around a fork. The child closes the descriptors that were added, and calls nothing but close(): it has no other
  * threads, and locks that they held stay locked for ever. */
 void sl_descriptors_before_fork(void);

@@ -164,8 +164,12 @@ static int worker_init(struct sl_worker *w)
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = w };
     w->until = INT64_MIN;
     w->epoll = sl_above_standard(epoll_create1(EPOLL_CLOEXEC));
+    if (w->epoll < 0)
+        return sl_fail_call(errno, "epoll_create1", "starting the service thread");
     w->kick = sl_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (w->epoll < 0 || w->kick < 0 || epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->kick, &event) < 0)
+    if (w->kick < 0)
+        return sl_fail_call(errno, "eventfd2", "starting the service thread");
+    if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->kick, &event) < 0)
         return sl_fail_errno(errno, "starting the service thread");
     int result = sl_os_close_in_child(w->epoll);
     if (!result)

@@ -76,10 +76,12 @@ int sl_os_memory_create(const char *name, uint64_t size, int *fd)
     int made = sl_above_standard(memfd_create(shown, flags | MFD_NOEXEC_SEAL));
     if (made < 0 && errno == EINVAL) /* before Linux 6.3 */
         made = sl_above_standard(memfd_create(shown, flags));
+    char what[300];
+    snprintf(what, sizeof(what), "memory for %s: %" PRIu64 " bytes were asked for", name, size);
     if (made < 0)
-        return sl_fail_errno(errno, "memory for %s: %" PRIu64 " bytes were asked for", name, size);
+        return sl_fail_call(errno, "memfd_create", what);
     if (fill(made, size) < 0 || fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0) {
-        result = sl_fail_errno(errno, "memory for %s: %" PRIu64 " bytes were asked for", name, size);
+        result = sl_fail_call(errno, "fallocate", what);
         sl_os_close(made);
         return result;
     }
