@@ -12,9 +12,11 @@
 #include "util/hooks.h"
 #include "util/result.h"
 
-#define MIN_RETRY_DELAY (20 * SLUICE_MS) /* doubled up to MAX_RETRY_DELAY (protocol 5.15) */
-#define MAX_RETRY_DELAY (500 * SLUICE_MS)
-#define WELCOME_TIMEOUT SLUICE_S
+/* Each is doubled up to MAX_RETRY_DELAY (protocol 5.15). */
+#define FIRST_RETRY_DELAY (SLUICE_MS / 4) /* after the first attempt, and when a socket has just come: it soon listens */
+#define MIN_RETRY_DELAY   (20 * SLUICE_MS)
+#define MAX_RETRY_DELAY   (500 * SLUICE_MS)
+#define WELCOME_TIMEOUT   SLUICE_S
 /* How late the service thread may run on a busy machine. A timer that fires later than LATE_TIMER does not show that
  * the writer is stopped: a writer of this process answers on the same thread. */
 #define MAX_THREAD_DELAY  (10 * SLUICE_S)
@@ -71,7 +73,7 @@ static void name_changed(struct sl_name_watch *watch)
 
     if (join->hello_sent || join->link)
         return;
-    join->retry = MIN_RETRY_DELAY;
+    join->retry = FIRST_RETRY_DELAY;
     sl_service_set_deadline(&join->socket, sl_os_now());
 }
 
@@ -380,7 +382,7 @@ int sl_join_open(const struct sl_join_params *params, struct sl_join **out)
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory to join channel '%s'", params->name);
     join->params = *params;
     join->reader = *params->reader;
-    join->retry = MIN_RETRY_DELAY;
+    join->retry = FIRST_RETRY_DELAY;
     join->socket = (struct sl_watch){ .fd = -1, .ready = socket_ready, .timer = socket_timer };
     join->process = (struct sl_watch){ .fd = -1, .ready = process_ready };
     snprintf(join->name, sizeof join->name, "%s", params->name);
