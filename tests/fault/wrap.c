@@ -212,7 +212,6 @@ WRAP(int, linkat, linkat, -1, (int dir, const char *from, int to_dir, const char
 WRAP(int, rename, rename, -1, (const char *from, const char *to), (from, to))
 WRAP(DIR *, fdopendir, fdopendir, NULL, (int fd), (fd))
 WRAP(int, flock, flock, -1, (int fd, int operation), (fd, operation))
-WRAP(int, renameat, renameat, -1, (int dir, const char *from, int to_dir, const char *to), (dir, from, to_dir, to))
 WRAP(int, fchmodat, fchmodat, -1, (int dir, const char *path, mode_t mode, int flags), (dir, path, mode, flags))
 WRAP(int, pthread_create, pthread_create, armed_error,
      (pthread_t * thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument),

@@ -38,7 +38,6 @@
     X(fopen, EMFILE) \
     X(fdopendir, ENOMEM) \
     X(flock, ENOLCK) \
-    X(renameat, EACCES) \
     X(fchmodat, EPERM) \
     X(pthread_create, EAGAIN)
 
