@@ -13,16 +13,18 @@
 #include "common/args.h"
 #include "common/cipd.h"
 #include "common/describe.h"
+#include "common/picture.h"
 #include "common/readback.h"
 #include "common/term.h"
 #include "media/npy.h"
 #include "media/pixels.h"
 #include "media/png.h"
 
-enum { ARRAY, UNDECLARED, TIMEOUT };
+enum { ARRAY, AS, UNDECLARED, TIMEOUT };
 
 static const struct args_option options[] = {
     [ARRAY] = { 'a', "array", "ARRAY", "the array to write; default: the first image or array" },
+    [AS] = AS_OPTION,
     [UNDECLARED] = UNDECLARED_OPTION,
     [TIMEOUT] = { 't', "timeout", "S", "wait up to S seconds for channel and frame; default: 2 for a frame" },
     { 0 },
@@ -91,7 +93,7 @@ static int write_file(const char *path, const char *channel, const struct sluice
 }
 
 static int write_newest_frame(sluice_reader *reader, const char *channel, const char *path, const char *name,
-                              int64_t timeout)
+                              uint32_t as, int64_t timeout)
 {
     struct readback readback = { 0 };
     struct sluice_frame frame;
@@ -111,6 +113,8 @@ static int write_newest_frame(sluice_reader *reader, const char *channel, const 
         code = say_result("snap", result, NULL);
     readback_map(&readback, &array);
     if (code == EXIT_DONE)
+        code = picture_take_as("snap", &array, as);
+    if (code == EXIT_DONE)
         code = write_file(path, channel, &array);
     readback_close(&readback);
     result = sluice_reader_release(reader, &frame, SLUICE_ON_CPU);
@@ -123,7 +127,7 @@ static int snap_run(const struct command *command, int argc, char **argv)
 {
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
     struct sluice_cipd_reader_params cipd;
-    uint32_t undeclared = 0;
+    uint32_t undeclared = 0, as = 0;
     sluice_reader *reader = NULL;
     const char *name = NULL;
     int64_t timeout = -1;
@@ -133,6 +137,10 @@ static int snap_run(const struct command *command, int argc, char **argv)
     while ((option = args_next(&args)) >= 0) {
         if (option == ARRAY)
             name = args.value;
+        else if (option == AS && !args_pixel_format(&args, &as))
+            return EXIT_USAGE;
+        else if (option == AS)
+            continue;
         else if (option == UNDECLARED ? !cipd_parse_order(&args, &undeclared) : !args_duration(&args, &timeout))
             return EXIT_USAGE;
     }
@@ -150,7 +158,7 @@ static int snap_run(const struct command *command, int argc, char **argv)
         code = open_reader(command->name, &params, timeout < 0 ? 0 : timeout, &reader);
     if (code != EXIT_DONE)
         return code;
-    code = write_newest_frame(reader, params.name, path, name, timeout < 0 ? 2 * SLUICE_S : timeout);
+    code = write_newest_frame(reader, params.name, path, name, as, timeout < 0 ? 2 * SLUICE_S : timeout);
     sluice_reader_close(&reader);
     return code;
 }

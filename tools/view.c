@@ -13,6 +13,7 @@
 #include "common/args.h"
 #include "common/cipd.h"
 #include "common/describe.h"
+#include "common/picture.h"
 #include "common/readback.h"
 #include "common/term.h"
 #include "media/media.h"

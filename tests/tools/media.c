@@ -226,6 +226,53 @@ TEST(recording_what_is_no_image)
     sluice_writer_close(&writer);
 }
 
+/* What sluice.Writer(shape=(6, 8, 3)) makes. */
+static sluice_writer *write_bytes(const int64_t *shape, int ndim)
+{
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct sluice_frame frame;
+    struct sluice_array array;
+    sluice_writer *writer;
+    CHECK_OK(sluice_format_add_tensor(&format, "x", (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, ndim, shape));
+    params.name = "bytes";
+    params.format = &format;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    CHECK_OK(sluice_writer_begin(writer, 0, &frame));
+    CHECK_OK(sluice_frame_array(&frame, "x", &array));
+    for (uint64_t i = 0; i < array.nbytes; i++)
+        ((uint8_t *)array.data)[i] = (uint8_t)(i % 3 * 50);
+    CHECK_OK(sluice_writer_commit(writer, &frame, SLUICE_ON_CPU));
+    return writer;
+}
+
+TEST(arrays_are_taken_as_pictures_if_asked_for)
+{
+    static struct program p;
+    test_dir();
+    sluice_writer *writer = write_bytes((const int64_t[]){ 6, 8, 3 }, 3);
+    CHECK_EQ(sluice_run(&p, "snap", "bytes", in_dir("x.png")), 1);
+    CHECK_HAS(p.err,
+              "uint8[6,8,3], which is not an image unless its writer says so (in Python by sluice.Image), or you "
+              "do, by --as bgr24 or rgb24; write it to a .npy file");
+    CHECK_EQ(sluice_run(&p, "snap", "bytes", in_dir("x.png"), "--as", "bgr24"), 0);
+    struct stat status;
+    CHECK(stat(in_dir("x.png"), &status) == 0 && status.st_size > 50);
+    CHECK_EQ(sluice_run(&p, "snap", "bytes", in_dir("y.png"), "--as", "bgr23"), 2);
+    CHECK_HAS(p.err, "did you mean 'bgr24'?");
+    CHECK_EQ(sluice_run(&p, "snap", "bytes", in_dir("y.png"), "--as", "gray"), 1);
+    CHECK_HAS(p.err, "'x' is uint8[6,8,3], which cannot be taken as gray: that is uint8[6,8]");
+    CHECK_EQ(sluice_run(&p, "snap", "bytes", in_dir("y.png"), "--as", "nv12"), 1);
+    CHECK_HAS(p.err, "cannot be taken as nv12");
+    CHECK(access(in_dir("y.png"), F_OK) != 0);
+    sluice_writer_close(&writer);
+    writer = write_bytes((const int64_t[]){ 6, 8 }, 2);
+    CHECK_EQ(sluice_run(&p, "snap", "bytes", in_dir("z.png")), 1);
+    CHECK_HAS(p.err, "by --as gray;");
+    CHECK_EQ(sluice_run(&p, "snap", "bytes", in_dir("z.png"), "--as", "gray"), 0);
+    sluice_writer_close(&writer);
+}
+
 /* A short demo: three programs, two of which are killed. */
 TEST_TIMEOUT(demo_heals, 60)
 {

@@ -25,15 +25,6 @@ bool cipd_parse_order(const struct args *args, uint32_t *order)
     return *order != SLUICE_CIPD_UNKNOWN;
 }
 
-void say_not_image(const char *command, const char *channel, const struct sluice_array *array, const char *instead)
-{
-    char text[FORMAT_TEXT];
-    bool four = is_cipd(channel) && array->ndim == 3 && array->shape[2] == 4 && array->dtype.code == SLUICE_UINT &&
-                array->dtype.bits == 8;
-    say_error(command, "'%s' has %s, which is not an image%s; %s.", channel, text_array(text, array),
-              four ? " unless you give the byte order by --undeclared rgba or bgra" : "", instead);
-}
-
 int cipd_init_reader(const char *command, struct sluice_reader_params *params, struct sluice_cipd_reader_params *cipd,
                      uint32_t undeclared)
 {

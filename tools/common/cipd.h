@@ -45,9 +45,6 @@ const char *cipd_state_name(uint32_t state);
 /* True if frames have four uint8 components, whose order matters. */
 bool cipd_has_order(const struct sluice_cipd_info *info);
 
-/* Prints that the array is not an image, and what to do `instead`; suggests --undeclared if that helps. */
-void say_not_image(const char *command, const char *channel, const struct sluice_array *array, const char *instead);
-
 /* "1920x1080x4 uint8 bgra"; `text` has FORMAT_TEXT bytes. */
 char *cipd_text_frame(char *text, const struct sluice_cipd_info *info);
 

@@ -9,6 +9,7 @@
 
 #include "../common/args.h"
 #include "../common/cipd.h"
+#include "../common/picture.h"
 #include "../common/term.h"
 #include "../common/text.h"
 #include "../media/recording.h"
@@ -32,26 +33,6 @@ static const struct args_option options[] = {
     { 0 },
 };
 
-static bool parse_format(struct play *play, const struct args *args)
-{
-    play->format = (enum sluice_pixel_format)sluice_pixel_format_find(args->value);
-    if (play->format != SLUICE_PIXEL_NONE)
-        return true;
-    const char *names[] = {
-#define ENTRY(name, number, text) text,
-        SLUICE_PIXEL_FORMATS(ENTRY)
-#undef ENTRY
-    };
-    size_t count = sizeof names / sizeof names[0];
-    const char *near = text_nearest(args->value, names, count);
-    say_error(play->command, "unknown pixel format '%s'%s%s%s. Pixel formats are:", args->value,
-              near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-    for (size_t i = 0; i < count; i++)
-        fprintf(stderr, "%s%s", i ? ", " : "  ", names[i]);
-    fputc('\n', stderr);
-    return false;
-}
-
 static bool parse_option(struct play *play, const struct args *args, int option)
 {
     uint32_t number;
@@ -63,7 +44,7 @@ static bool parse_option(struct play *play, const struct args *args, int option)
         play->fps = FPS_MAX;
         return true;
     case SIZE: return args_size(args, &play->width, &play->height);
-    case FORMAT: return parse_format(play, args);
+    case FORMAT: return args_pixel_format(args, &play->format);
     case DEVICE: play->device = args->value; return true;
     case SLOTS: return args_u32(args, 3, SLUICE_MAX_SLOTS, &play->slots);
     case WAIT: return play->wait = true;

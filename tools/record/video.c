@@ -8,6 +8,7 @@
 
 #include "../common/args.h"
 #include "../common/cipd.h"
+#include "../common/picture.h"
 #include "../common/describe.h"
 #include "../common/term.h"
 #include "record.h"
