@@ -172,6 +172,7 @@ const struct command snap_command = {
                "sample, all others 8. A .npy file has the array bit for bit. - is standard output.\n",
     .examples = "  sluice snap camera now.png\n"
                 "  sluice snap camera depth.npy --array depth\n"
+                "  sluice snap result now.png --as bgr24\n"
                 "  sluice snap camera - | feh -\n",
     .options = options,
     .min_arguments = 2,

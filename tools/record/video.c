@@ -8,8 +8,8 @@
 
 #include "../common/args.h"
 #include "../common/cipd.h"
-#include "../common/picture.h"
 #include "../common/describe.h"
+#include "../common/picture.h"
 #include "../common/term.h"
 #include "record.h"
 

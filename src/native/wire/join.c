@@ -13,10 +13,11 @@
 #include "util/result.h"
 
 /* Each is doubled up to MAX_RETRY_DELAY (protocol 5.15). */
-#define FIRST_RETRY_DELAY (SLUICE_MS / 4) /* after the first attempt, and when a socket has just come: it soon listens */
-#define MIN_RETRY_DELAY   (20 * SLUICE_MS)
-#define MAX_RETRY_DELAY   (500 * SLUICE_MS)
-#define WELCOME_TIMEOUT   SLUICE_S
+#define FIRST_RETRY_DELAY \
+    (SLUICE_MS / 4) /* after the first attempt, and when a socket has just come: it soon listens */
+#define MIN_RETRY_DELAY (20 * SLUICE_MS)
+#define MAX_RETRY_DELAY (500 * SLUICE_MS)
+#define WELCOME_TIMEOUT SLUICE_S
 /* How late the service thread may run on a busy machine. A timer that fires later than LATE_TIMER does not show that
  * the writer is stopped: a writer of this process answers on the same thread. */
 #define MAX_THREAD_DELAY  (10 * SLUICE_S)
