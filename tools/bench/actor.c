@@ -66,9 +66,11 @@ sluice_writer *actor_writer(const char *name, uint64_t bytes, uint32_t slots)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
-    const int64_t shape[1] = { (int64_t)bytes };
+    const int64_t flat[1] = { (int64_t)bytes }, rows[3] = { 1, (int64_t)bytes / 4, 4 }; /* as cuda-link has them */
+    bool cipd = strncmp(name, "cipd:", 5) == 0;
     sluice_writer *writer = NULL;
-    actor_check(sluice_format_add_tensor(&format, "bytes", (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 1, shape),
+    actor_check(sluice_format_add_tensor(&format, "bytes", (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, cipd ? 3 : 1,
+                                         cipd ? rows : flat),
                 "making a format failed");
     params.name = name;
     params.device = device;

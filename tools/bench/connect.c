@@ -20,6 +20,7 @@
 
 struct connect_job {
     int count;
+    char channel[32];
     char folder[320];            /* for the limit */
     atomic_uint turn, file_turn; /* the writer's and the file's number, from 1 */
     atomic_int pids[WRITERS];
@@ -34,7 +35,7 @@ static void write_until_killed(void *shared, int index)
     (void)actor_stream(); /* opening a GPU takes longer than all else */
     word_await(&job->turn, (uint32_t)index + 1);
     sleep_until(clock_ns() + SETTLE);
-    sluice_writer *writer = actor_writer("bench", BYTES, 3);
+    sluice_writer *writer = actor_writer(job->channel, BYTES, 3);
     atomic_store(&job->opened_ns, clock_ns());
     actor_check(sluice_writer_begin(writer, ACTOR_TIMEOUT, &frame), "begin");
     actor_check(sluice_writer_commit(writer, &frame, actor_stream()), "commit");
@@ -79,7 +80,7 @@ static void wait_for_writers(void *shared, int index)
     (void)index;
     if (watch < 0 || inotify_add_watch(watch, job->folder, IN_CREATE) < 0)
         actor_fail("watching a folder");
-    sluice_reader *reader = actor_waiting_reader("bench");
+    sluice_reader *reader = actor_waiting_reader(job->channel);
     for (int i = 0; i < job->count; i++) {
         int pid, result;
         word_set(&job->turn, (uint32_t)i + 1);
@@ -99,13 +100,14 @@ static void wait_for_writers(void *shared, int index)
     close(watch);
 }
 
-bool bench_connect(struct bench *bench)
+static bool connect_row(struct bench *bench, const char *channel)
 {
     struct stage stage;
     if (!stage_open(&stage, sizeof(struct connect_job)))
         return false;
     struct connect_job *job = stage.shared;
     job->count = bench->quick || bench->device ? 10 : WRITERS;
+    snprintf(job->channel, sizeof job->channel, "%s%d", channel, (int)getpid());
     snprintf(job->folder, sizeof job->folder, "%s/files", sluice_registry_folder());
     bool well = mkdir(job->folder, 0700) == 0;
     well = well && stage_start(&stage, BENCH_ANY_CPU, wait_for_writers, 0);
@@ -115,7 +117,13 @@ bool bench_connect(struct bench *bench)
     well = well && stage_play(&stage, "connect", 120 * SLUICE_S);
     struct bench_row *row = well ? bench_row(bench, "connect", &job->samples, &job->limit) : NULL;
     row_int(row, "bytes", BYTES);
+    row_text(row, "channel", channel);
     rmdir(job->folder);
     stage_close(&stage);
     return row != NULL;
+}
+
+bool bench_connect(struct bench *bench)
+{
+    return connect_row(bench, "sluice:") && (!bench->device || connect_row(bench, "cipd:"));
 }
