@@ -38,7 +38,8 @@ RESULTS = {
     "E_FORMAT": ("A format contradicts itself, or arrays do not match a channel's by name, data type or shape.",
                  "The sentence names the array and the field. See [formats.md](formats.md)."),
     "E_CAPACITY": ("A frame's new shape takes more bytes than its format allows.",
-                   "Cancel the frame, `sluice_writer_reformat`, begin again; `send` does so by itself."),
+                   "Cancel the frame, `sluice_writer_reformat`, begin again; `send` of a writer opened with `resize` does so by "
+                   "itself."),
     "E_LIMIT": ("A reader holds its `hold` frames; `hold` or `depth` is more than the channel has; all places for readers "
                 "are taken; metadata is too long.",
                 "Release a frame, or ask for less, or raise the writer's limit; the sentence names it."),

@@ -46,7 +46,8 @@ struct sluice_writer_params {
     const uint32_t *gids; /* groups whose members may read; needs SLUICE_DIR */
     uint32_t no_graphs;   /* 1: repeated sends of GPU memory do not use CUDA graphs; see sluice_writer_send.
                              No effect on `host` */
-    uint32_t reserved;    /* 0 */
+    uint32_t resize;      /* 1: send also takes arrays of other sizes than the format's, and the channel grows for
+                             larger ones. 0: it refuses them */
     const struct sluice_cipd_writer_params *cipd; /* for "cipd:NAME" (sluice/cipd.h); NULL: defaults. Copied */
 };
 
@@ -129,8 +130,9 @@ SLUICE_API int sluice_writer_pin(sluice_writer *writer, const struct sluice_fram
 SLUICE_API int sluice_pin_drop(sluice_pin **pin);
 
 /* Copies the program's own arrays into a slot and publishes it: begin, copy, commit. `arrays` are
- * matched by name (a single unnamed array is the channel's first one); all of the channel's arrays must be given. A
- * shape that exceeds the format's capacity makes a new generation.
+ * matched by name (a single unnamed array is the channel's first one); all of the channel's arrays must be given,
+ * in the format's shapes. The writer's `resize` allows other sizes, and one that exceeds the format's capacity makes a
+ * new generation. The number of dimensions is the format's in any case.
  *
  * On `host` all is done on return. On a GPU the arrays may be anywhere: on that GPU, on another one, in managed,
  * pinned or pageable memory. The copies are queued behind the work on `stream` (SLUICE_ON_CPU: the arrays are
@@ -142,10 +144,10 @@ SLUICE_API int sluice_pin_drop(sluice_pin **pin);
  * graph, together with the write that makes the frame ready, which is faster. Everything said here holds for it, too.
  * The graph is built node by node: Sluice never captures a stream. The writer's `no_graphs` switches this off. Thread:
  * one at a time on a writer. Blocks: as begin with SLUICE_DEFAULT; for pageable memory also while it is copied, and up
- * to 10 s for the stream. Returns: as begin and commit; SLUICE_E_FORMAT if names or types do not match the channel's;
- * SLUICE_E_INVALID for memory that was freed or ends too soon; SLUICE_E_WRONG_DEVICE for a stream of another GPU;
- * SLUICE_E_CAPTURING; SLUICE_E_UNSUPPORTED for strides that would take too many copies; SLUICE_TIMEOUT if
- * pageable memory had to wait for the stream too long. Unless it is 0, nothing was published. */
+ * to 10 s for the stream. Returns: as begin and commit; SLUICE_E_FORMAT if names, types or shapes do not match the
+ * channel's; SLUICE_E_INVALID for memory that was freed or ends too soon; SLUICE_E_WRONG_DEVICE for a stream of another
+ * GPU; SLUICE_E_CAPTURING; SLUICE_E_UNSUPPORTED for strides that would take too many copies; SLUICE_TIMEOUT if pageable
+ * memory had to wait for the stream too long. Unless it is 0, nothing was published. */
 SLUICE_API int sluice_writer_send(sluice_writer *writer, const struct sluice_array *arrays, uint32_t count,
                                   struct sluice_stream stream, struct sluice_ticket *ticket);
 

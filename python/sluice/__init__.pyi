@@ -615,13 +615,13 @@ class Writer:
                 dtype: _DType = None, device: str = "host", policy: Literal["drop", "wait"] = "drop",
                 wait: _Seconds | None = 1.0, slots: int = 0, max_slots: int = 0, readers: int = 0,
                 writable: bool = False, lease_timeout: _Seconds | None = None, pitch_align: int = 0,
-                uids: Sequence[int] = (), gids: Sequence[int] = (), graph: bool = True,
+                uids: Sequence[int] = (), gids: Sequence[int] = (), resize: bool = False, graph: bool = True,
                 cipd: _CipdWriter | None = None) -> Writer: ...
     @classmethod
     def like(cls, name: str, array: _ArrayLike | Mapping[str, _ArrayLike], *, device: str = "host",
              policy: Literal["drop", "wait"] = "drop", wait: _Seconds | None = 1.0, slots: int = 0, max_slots: int = 0,
              readers: int = 0, writable: bool = False, lease_timeout: _Seconds | None = None, pitch_align: int = 0,
-             uids: Sequence[int] = (), gids: Sequence[int] = (), graph: bool = True,
+             uids: Sequence[int] = (), gids: Sequence[int] = (), resize: bool = False, graph: bool = True,
              cipd: _CipdWriter | None = None) -> Writer: ...
     @property
     def name(self) -> str:
@@ -654,10 +654,11 @@ class Writer:
         """-> int
 
         Copies an array, or {name: array}, into a slot and commits it; returns its sequence. Arrays are anything with the
-        buffer protocol, DLPack or an array interface, with any strides. A shape larger than the format makes a new generation.
-        `pixel_format` says what the array is: FormatError if the channel's is another.
+        buffer protocol, DLPack or an array interface, with any strides, of the format's
+        shape; Writer(resize=True) allows other sizes, and a larger one makes a new generation. `pixel_format` says what the
+        array is: FormatError if the channel's is another.
 
-        Raises NoFreeSlot; FormatError for another data type; TypeError for what is not an array."""
+        Raises NoFreeSlot; FormatError for another data type or shape; TypeError for what is not an array."""
     def reformat(self, format: _Format | None = None, *, shape: int | Sequence[int] | None = None, dtype: _DType = None,
                  pitch_align: int = 0) -> None: ...
     def wait_for_readers(self, count: int = 1, timeout: _Seconds | None = None) -> None: ...

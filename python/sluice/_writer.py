@@ -25,6 +25,8 @@ class Writer(_sluice._Writer):
     device         where slots lie: "host", "cuda:0", "cuda:GPU-..."
     pitch_align    bytes that rows of images are aligned to
     uids, gids     other users and groups that may read; needs SLUICE_DIR
+    resize         send() may give arrays of other sizes than the format's, and the channel grows for larger ones; else it refuses
+                   them. The number of dimensions is the format's in any case
     graph          send() of the same few arrays, on a GPU, as graphs of the driver's: one launch each; False: call by call
     cipd           for a channel "cipd:NAME": a mapping with the names of C's struct sluice_cipd_writer_params; docs/cuda-link.md
 
@@ -35,20 +37,20 @@ class Writer(_sluice._Writer):
     __slots__ = ()
 
     def __new__(cls, name, format=None, *, shape=None, dtype=None, device="host", policy="drop", wait=1.0, slots=0, max_slots=0,
-                readers=0, writable=False, lease_timeout=None, pitch_align=0, uids=(), gids=(), graph=True, cipd=None):
+                readers=0, writable=False, lease_timeout=None, pitch_align=0, uids=(), gids=(), resize=False, graph=True, cipd=None):
         return super().__new__(cls, name, device, choose("policy", policy, POLICIES), wait, slots, max_slots, readers, writable,
-                               lease_timeout, uids, gids, graph, _formats.entries(format, shape, dtype), pitch_align,
+                               lease_timeout, uids, gids, graph, resize, _formats.entries(format, shape, dtype), pitch_align,
                                _params.values("Writer", _params.WRITER, cipd))
 
     @classmethod
     def like(cls, name, array, *, device="host", policy="drop", wait=1.0, slots=0, max_slots=0, readers=0, writable=False,
-             lease_timeout=None, pitch_align=0, uids=(), gids=(), graph=True, cipd=None):
+             lease_timeout=None, pitch_align=0, uids=(), gids=(), resize=False, graph=True, cipd=None):
         """-> Writer
 
         A writer for arrays (or {name: array}) of that shape and data type."""
         return cls(name, array, device=device, policy=policy, wait=wait, slots=slots, max_slots=max_slots, readers=readers,
-                   writable=writable, lease_timeout=lease_timeout, pitch_align=pitch_align, uids=uids, gids=gids, graph=graph,
-                   cipd=cipd)
+                   writable=writable, lease_timeout=lease_timeout, pitch_align=pitch_align, uids=uids, gids=gids, resize=resize,
+                   graph=graph, cipd=cipd)
 
     def reformat(self, format=None, *, shape=None, dtype=None, pitch_align=0):
         """Changes the format: a new generation of slots. Raises BusyError while frames are begun."""

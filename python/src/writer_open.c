@@ -18,11 +18,11 @@ PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(key
     struct sluice_format format;
     PyObject *wait, *lease_timeout, *uids, *gids, *entries, *cipd;
     uint32_t user_ids[MAX_IDS], group_ids[MAX_IDS], pitch_align;
-    int writable, graph, r;
+    int writable, graph, resize, r;
 
-    if (!PyArg_ParseTuple(args, "ssIOO&O&O&pOOOpOO&O:Writer", &params.name, &params.device, &params.policy, &wait,
+    if (!PyArg_ParseTuple(args, "ssIOO&O&O&pOOOppOO&O:Writer", &params.name, &params.device, &params.policy, &wait,
                           parse_u32, &params.slots, parse_u32, &params.max_slots, parse_u32, &params.readers, &writable,
-                          &lease_timeout, &uids, &gids, &graph, &entries, parse_u32, &pitch_align, &cipd) ||
+                          &lease_timeout, &uids, &gids, &graph, &resize, &entries, parse_u32, &pitch_align, &cipd) ||
         parse_seconds(wait, "wait", SLUICE_S, &params.wait_ns) < 0 ||
         parse_ids(uids, user_ids, &params.uid_count) < 0 || parse_ids(gids, group_ids, &params.gid_count) < 0 ||
         parse_seconds(lease_timeout, "lease_timeout", 0, &params.lease_timeout_ns) < 0 ||
@@ -35,6 +35,7 @@ PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(key
     params.cipd = cipd != Py_None ? &cipd_params : NULL;
     params.writable = writable != 0;
     params.no_graphs = !graph;
+    params.resize = resize != 0;
     params.uids = user_ids;
     params.gids = group_ids;
     struct channel *channel = channel_new(params.name);

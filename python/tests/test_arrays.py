@@ -134,7 +134,7 @@ def test_any_shape_strides_and_type(data):
 @hypothesis.settings(max_examples=100, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(shapes=st.lists(hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=30), min_size=1, max_size=6))
 def test_a_channel_takes_frames_of_any_shape(shapes):
-    with sluice.Writer("any", shape=(8, 8)) as writer, sluice.Reader("any") as reader:
+    with sluice.Writer("any", shape=(8, 8), resize=True) as writer, sluice.Reader("any") as reader:
         for number, shape in enumerate(shapes):
             array = np.full(shape, number, "u1")
             writer.send(array)

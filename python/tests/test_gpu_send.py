@@ -232,7 +232,7 @@ with sluice.Writer("cam", shape=size, device="cuda:0") as writer, sluice.Reader(
 
 @pytest.mark.parametrize("shape", [(), (0, 4), (1,)], ids=str)
 def test_send_of_few_elements(gpu, memory, pair, torch, shape):
-    writer, reader = pair(shape=(2, 4) if shape == (0, 4) else shape, dtype="float32")
+    writer, reader = pair(shape=(2, 4) if shape == (0, 4) else shape, dtype="float32", resize=True)
     value = pattern(shape, "float32", seed=3)
     source = memory(value if value.size else None)
     for tensor in (torch.Tensor(source, shape, "float32"), DLPack(source, shape, "float32")):

@@ -74,7 +74,7 @@ def test_colour_order_is_checked_when_asked():
 
 
 def test_frames_of_other_sizes():
-    with sluice.Writer("i", sluice.Image("nv12", 8, 6)) as writer, sluice.Reader("i") as reader:
+    with sluice.Writer("i", sluice.Image("nv12", 8, 6), resize=True) as writer, sluice.Reader("i") as reader:
         writer.send(np.full((6, 4), 3, "u1"))  # 4 x 4 pixels
         frame = reader.next()
         assert (frame[0].width, frame[0].height, frame.shape) == (4, 4, (6, 4)) and (frame.numpy() == 3).all()

@@ -6,14 +6,35 @@
 #include "format/format.h"
 #include "util/result.h"
 
+static bool is_given(const struct sluice_array *arrays, uint32_t count, const char *name)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (strncmp(arrays[i].name, name, SLUICE_ARRAY_NAME) == 0)
+            return true;
+    return false;
+}
+
+static int wrong_count(const struct sluice_format *format, const char *channel, const struct sluice_array *arrays,
+                       uint32_t count)
+{
+    uint32_t missing = count == 1 && arrays[0].name[0] == '\0' ? 1 : 0; /* an unnamed one is the first */
+
+    while (missing < format->array_count && is_given(arrays, count, format->arrays[missing].name))
+        missing++;
+    if (count > format->array_count || missing == format->array_count)
+        return sl_fail(SLUICE_E_FORMAT, "channel '%s': %u arrays were given, a frame has %u", channel, count,
+                       format->array_count);
+    return sl_fail(SLUICE_E_FORMAT, "channel '%s': %u arrays were given, a frame has %u: '%.31s' is missing", channel,
+                   count, format->array_count, format->arrays[missing].name);
+}
+
 int sl_arrays_match(const struct sluice_format *format, const char *channel, const struct sluice_array *arrays,
                     uint32_t count, bool all, uint32_t *indices)
 {
     uint32_t seen = 0;
 
     if (!arrays || count == 0 || count > format->array_count || (all && count < format->array_count))
-        return sl_fail(SLUICE_E_FORMAT, "channel '%s': %u arrays were given, a frame has %u", channel,
-                       arrays ? count : 0, format->array_count);
+        return wrong_count(format, channel, arrays, arrays ? count : 0);
     for (uint32_t i = 0; i < count; i++) {
         if (!memchr(arrays[i].name, '\0', SLUICE_ARRAY_NAME))
             return sl_fail(SLUICE_E_FORMAT, "channel '%s': the name of array %u has no end", channel, i);

@@ -144,6 +144,7 @@ struct sl_cipd_writer {
     uint64_t session;
     struct sl_geometry geometry; /* of its array */
     bool reshaped;
+    bool resize;                /* a send may change the size */
     bool pool_in_use;           /* work that nobody waits for may yet write to the pool */
     uint64_t token, next_token; /* of the frame that is begun; 0: none */
     struct sl_span span;

@@ -92,8 +92,9 @@ int sl_cipd_writer_params(const char *name, const struct sluice_writer_params *p
     if (*slots > SLUICE_CIPD_MAX_SLOTS)
         return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': %u slots, the protocol has 1 to %d", name, *slots,
                        SLUICE_CIPD_MAX_SLOTS);
-    if (params->wait_ns < 0 || params->no_graphs > 1)
-        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': wait_ns is 0 or more, and no_graphs 0 or 1", name);
+    if (params->wait_ns < 0 || params->no_graphs > 1 || params->resize > 1)
+        return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': wait_ns is 0 or more, no_graphs and resize are 0 or 1",
+                       name);
     if (!params->format)
         return sl_fail(SLUICE_E_INVALID, "channel 'cipd:%s': no format was given", name);
     if (cipd->graph == SLUICE_CIPD_USUAL)

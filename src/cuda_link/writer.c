@@ -110,6 +110,7 @@ int sl_cipd_writer_open(struct sluice_writer *base, const struct sluice_writer_p
         (r = check_device(base->name, params->device)) != 0 || (r = sl_format_load(&format, params->format)) != 0)
         return r;
     writer->wait_ns = params->wait_ns ? params->wait_ns : SLUICE_S;
+    writer->resize = params->resize != 0;
     writer->session = sl_os_random();
     snprintf(writer->device, sizeof writer->device, "%s", params->device);
     if (writer->params.barrier_name)

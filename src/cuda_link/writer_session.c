@@ -124,6 +124,8 @@ int sl_cipd_writer_fit_array(struct sl_cipd_writer *writer, const struct sluice_
         return another_type(writer, array, mine);
     if (same_shape(array, mine))
         return 0;
+    if ((r = sl_format_check_sent(&writer->format, array, 0, writer->resize)) != 0)
+        return r;
     if (mine->image.pixel_format)
         r = sl_format_add_image(&format, mine->name, (enum sluice_pixel_format)mine->image.pixel_format,
                                 (uint32_t)array->shape[1], (uint32_t)array->shape[0]);

@@ -76,9 +76,8 @@ int sl_format_resize(const struct sluice_array *capacity, uint32_t width, uint32
     return SLUICE_OK;
 }
 
-/* The size of the image that `array` is, or that an array of its shape would be. */
-static bool image_size(const struct sluice_array *capacity, const struct sluice_array *array, uint32_t *width,
-                       uint32_t *height)
+bool sl_format_image_size(const struct sluice_array *capacity, const struct sluice_array *array, uint32_t *width,
+                          uint32_t *height)
 {
     const struct sl_pixel_rule *rule = sl_pixel_rule(capacity->image.pixel_format);
     if (array->image.pixel_format == capacity->image.pixel_format) {
@@ -95,14 +94,15 @@ static bool same_shape(const struct sluice_array *a, const struct sluice_array *
     return a->ndim == b->ndim && memcmp(a->shape, b->shape, sizeof a->shape[0] * (size_t)a->ndim) == 0;
 }
 
-static int not_this_image(const struct sluice_array *capacity, const struct sluice_array *array)
+int sl_format_not_this_image(const struct sluice_array *capacity, const struct sluice_array *array)
 {
     char have[SL_DESCRIPTION], given[SL_DESCRIPTION];
     sl_array_describe(capacity->dtype, capacity->ndim, capacity->shape, have, sizeof have);
     sl_array_describe(array->dtype, array->ndim, array->shape, given, sizeof given);
-    return sl_fail(SLUICE_E_FORMAT, "array '%.31s' holds %s images like %s, not %s (pixel format: %s)", capacity->name,
-                   sl_pixel_format_name(capacity->image.pixel_format), have, given,
-                   sl_pixel_format_name(array->image.pixel_format));
+    const char *likeness = sl_format_likeness(capacity, array);
+    return sl_fail(SLUICE_E_FORMAT, "array '%.31s' holds %s images like %s, not %s (pixel format: %s)%s%s",
+                   capacity->name, sl_pixel_format_name(capacity->image.pixel_format), have, given,
+                   sl_pixel_format_name(array->image.pixel_format), likeness ? ": " : "", likeness ? likeness : "");
 }
 
 static int not_this_type(const struct sluice_array *capacity, const struct sluice_array *array)
@@ -117,8 +117,8 @@ static int frame_image(const struct sluice_format *format, const struct sluice_a
                        const struct sluice_array *capacity, struct sluice_array *out)
 {
     uint32_t width, height;
-    if (!image_size(capacity, array, &width, &height))
-        return not_this_image(capacity, array);
+    if (!sl_format_image_size(capacity, array, &width, &height))
+        return sl_format_not_this_image(capacity, array);
     if (width == capacity->image.width && height == capacity->image.height) {
         *out = *capacity;
         return SLUICE_OK;
@@ -153,7 +153,7 @@ static bool fits_image(const struct sluice_array *room, const struct sluice_arra
 {
     struct sluice_array frame;
     frame.image = room->image;
-    if (!image_size(room, array, &frame.image.width, &frame.image.height))
+    if (!sl_format_image_size(room, array, &frame.image.width, &frame.image.height))
         return false;
     if (frame.image.width == room->image.width && frame.image.height == room->image.height)
         return true;
@@ -189,8 +189,8 @@ int sl_format_grow(const struct sluice_format *format, const struct sluice_array
     if (r != SLUICE_OK)
         return r;
     if (room->image.pixel_format) {
-        if (!image_size(room, array, &room->image.width, &room->image.height))
-            return not_this_image(room, array);
+        if (!sl_format_image_size(room, array, &room->image.width, &room->image.height))
+            return sl_format_not_this_image(room, array);
         room->image.plane_count = 0;
         memset(room->image.planes, 0, sizeof room->image.planes);
     } else {

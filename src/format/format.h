@@ -164,6 +164,11 @@ int sl_format_resize(const struct sluice_array *capacity, uint32_t width, uint32
 int sl_format_frame(const struct sluice_format *format, const struct sluice_array *array, uint32_t index,
                     struct sluice_array *out);
 
+/* The size of the image that `array` is, or that an array of its shape would be; false if it is another image. */
+bool sl_format_image_size(const struct sluice_array *capacity, const struct sluice_array *array, uint32_t *width,
+                          uint32_t *height);
+int sl_format_not_this_image(const struct sluice_array *capacity, const struct sluice_array *array);
+
 /* Does `array` fit, so that sl_format_frame would succeed? Sets no error message. */
 bool sl_format_fits(const struct sluice_format *capacity, const struct sluice_array *array, uint32_t index);
 
@@ -171,6 +176,20 @@ bool sl_format_fits(const struct sluice_format *capacity, const struct sluice_ar
  * format, any number of dimensions. All arrays get new offsets. `out` may be `format`. */
 int sl_format_grow(const struct sluice_format *format, const struct sluice_array *array, uint32_t index,
                    struct sluice_format *out);
+
+/* likeness.c */
+
+#define SL_SWAPPED "its width and height look swapped"
+
+/* What an array of another shape looks like (CHW for HWC, say), as words for a message; NULL: like nothing known. */
+const char *sl_format_likeness(const struct sluice_array *have, const struct sluice_array *given);
+
+/* sent_shape.c */
+
+/* May a send give `array` as array `index` of the format? With `resize` its size may differ, but not its number of
+ * dimensions. SLUICE_E_FORMAT says both shapes, and what the array looks like. Data types are checked by others. */
+int sl_format_check_sent(const struct sluice_format *format, const struct sluice_array *array, uint32_t index,
+                         bool resize);
 
 /* format.c */
 

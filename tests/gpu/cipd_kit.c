@@ -92,6 +92,7 @@ struct sluice_writer_params cipd_writer_params(struct sluice_cipd_writer_params 
     params.name = cipd_name();
     params.device = "cuda:0";
     params.format = format;
+    params.resize = 1;
     params.wait_ns = 20 * SLUICE_S; /* other programs may keep its GPU busy for long */
     params.cipd = cipd;
     return params;

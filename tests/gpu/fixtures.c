@@ -114,6 +114,7 @@ static struct fixture begin(const struct sluice_format *format, uint32_t graph)
     writing.name = reading.name = "cam";
     writing.device = "cuda:0";
     writing.format = format;
+    writing.resize = 1;
     writing.no_graphs = !graph;
     reading.hold = 2;
     reading.open_timeout_ns = 10 * SLUICE_S;

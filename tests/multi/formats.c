@@ -267,12 +267,16 @@ TEST(a_new_format_loses_no_frame_under_a_waiting_writer)
     role_stop(&writer);
 }
 
-/* The same by send, which changes the format by itself. */
+/* The same by send, which changes the format by itself if the writer may. */
 TEST(a_larger_frame_is_sent_in_a_new_format)
 {
     static unsigned char data[60 * KIB], got[60 * KIB];
     struct sluice_format format = kit_format(KIB);
-    sluice_writer *writer = open_writer(&format);
+    struct sluice_writer_params params = kit_writer_params("cam", &format);
+    sluice_writer *writer;
+    test_dir();
+    params.resize = 1;
+    CHECK_OK(sluice_writer_open(&writer, &params));
     sluice_reader *reader = kit_reader("cam", SLUICE_IN_ORDER);
     struct sluice_dtype u8 = { SLUICE_UINT, 8, 1 };
     struct sluice_array array;
@@ -310,6 +314,30 @@ TEST(a_larger_frame_is_sent_in_a_new_format)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
+TEST(send_refuses_other_shapes_and_publishes_nothing)
+{
+    static unsigned char data[60 * KIB];
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct sluice_dtype u8 = { SLUICE_UINT, 8, 1 };
+    struct sluice_array array;
+    const int64_t good[] = { 4, 6, 3 }, chw[] = { 3, 4, 6 }, large[] = { 40, 60, 3 }, flat[] = { 72 };
+
+    CHECK_OK(sluice_format_add_tensor(&format, "data", u8, 3, good));
+    sluice_writer *writer = open_writer(&format);
+    CHECK_OK(sluice_array_wrap(&array, NULL, data, u8, 3, good, NULL));
+    CHECK_OK(sluice_writer_send(writer, &array, 1, SLUICE_ON_CPU, NULL));
+    CHECK_OK(sluice_array_wrap(&array, NULL, data, u8, 3, chw, NULL));
+    CHECK_SAYS(sluice_writer_send(writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT, "it looks like CHW");
+    CHECK_OK(sluice_array_wrap(&array, NULL, data, u8, 3, large, NULL));
+    CHECK_SAYS(sluice_writer_send(writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT, "opened with `resize`");
+    CHECK_OK(sluice_array_wrap(&array, NULL, data, u8, 1, flat, NULL));
+    CHECK_SAYS(sluice_writer_send(writer, &array, 1, SLUICE_ON_CPU, NULL), SLUICE_E_FORMAT, "reshape it");
+    struct sluice_writer_stats stats = kit_writer_stats(writer);
+    CHECK_EQ(stats.committed, 1);
+    CHECK_EQ(stats.generation, 1);
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
 TEST(send_to_a_slow_reader_loses_nothing_under_a_waiting_writer)
 {
     static unsigned char data[64 * KIB];
@@ -320,6 +348,7 @@ TEST(send_to_a_slow_reader_loses_nothing_under_a_waiting_writer)
     sluice_writer *writer;
 
     test_dir();
+    params.resize = 1;
     params.policy = SLUICE_WAIT;
     params.wait_ns = 20 * SLUICE_S;
     CHECK_OK(sluice_writer_open(&writer, &params));

@@ -28,6 +28,7 @@ static sluice_writer *open_writer(const char *device, struct sluice_format *form
     params.name = "from";
     params.device = device;
     params.format = format;
+    params.resize = 1;
     params.policy = SLUICE_WAIT; /* wait for the bridge, so that it gets every frame */
     params.wait_ns = 10 * SLUICE_S;
     CHECK_OK(sluice_writer_open(&writer, &params));

@@ -32,6 +32,7 @@ static struct fixture open_fixture(void)
     CHECK_OK(sluice_format_add_tensor(&format, "a", u8, 1, (const int64_t[]){ BYTES }));
     wp.name = rp.name = "cam";
     wp.format = &format;
+    wp.resize = 1;
     CHECK_OK(sluice_writer_open(&fixture.writer, &wp));
     CHECK_OK(sluice_reader_open(&fixture.reader, &rp));
     CHECK_OK(sl_writer_hold(fixture.writer, &base));

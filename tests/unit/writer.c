@@ -27,6 +27,7 @@ static sluice_writer *open_writer(uint32_t slots, uint32_t max_slots)
     params.format = &format;
     params.slots = slots;
     params.max_slots = max_slots;
+    params.resize = 1;
     CHECK_OK(sluice_writer_open(&writer, &params));
     return writer;
 }

@@ -120,6 +120,7 @@ static int open_output(struct bridge *bridge, const struct sluice_format *format
     params.device = bridge->to_device;
     params.format = format;
     params.slots = bridge->slots;
+    params.resize = 1; /* update_output() asks no new format for smaller frames */
     params.policy = bridge->wait ? SLUICE_WAIT : SLUICE_DROP;
     params.wait_ns = bridge->to_cipd ? 0 : WAIT_SLICE;
     params.cipd = bridge->to_cipd ? &bridge->to_params : NULL;

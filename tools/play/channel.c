@@ -19,6 +19,7 @@ int play_open(struct play *play, const struct sluice_format *format)
     params.device = play->device;
     params.format = format;
     params.slots = play->slots;
+    params.resize = 1; /* a played recording's frames may have their own sizes */
     params.policy = play->wait ? SLUICE_WAIT : SLUICE_DROP;
     int code = cipd_init_writer(play->command, &params, &cipd);
     if (code != EXIT_DONE)

@@ -12,7 +12,7 @@
 
 #define CAPTURE_TIMEOUT (10 * SLUICE_S)
 
-/* A new generation if an array outgrows this one. */
+/* Checks the shapes. A new generation if an array outgrows this one. */
 static int grow_format(struct sl_writer *writer, const struct sluice_array *arrays, uint32_t count,
                        const uint32_t *indices)
 {
@@ -21,6 +21,8 @@ static int grow_format(struct sl_writer *writer, const struct sluice_array *arra
     int r;
 
     for (uint32_t i = 0; i < count; i++) {
+        if ((r = sl_format_check_sent(&writer->format, &arrays[i], indices[i], writer->params.resize != 0)) != 0)
+            return r;
         if (sl_format_fits(&writer->format, &arrays[i], indices[i]))
             continue;
         if ((r = sl_format_grow(grows ? &format : &writer->format, &arrays[i], indices[i], &format)) != 0)

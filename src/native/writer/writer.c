@@ -47,6 +47,8 @@ static int complete_params(struct sluice_writer_params *params)
         return sl_fail(SLUICE_E_INVALID, "channel '%s': writable is 0 or 1, not %u", name, params->writable);
     if (params->no_graphs > 1)
         return sl_fail(SLUICE_E_INVALID, "channel '%s': no_graphs is 0 or 1, not %u", name, params->no_graphs);
+    if (params->resize > 1)
+        return sl_fail(SLUICE_E_INVALID, "channel '%s': resize is 0 or 1, not %u", name, params->resize);
     if ((params->uid_count && !params->uids) || (params->gid_count && !params->gids))
         return sl_fail(SLUICE_E_INVALID, "channel '%s': a count of users or groups without the list", name);
     return 0;
