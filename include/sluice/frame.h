@@ -26,9 +26,11 @@ enum sluice_clock {
 };
 
 enum sluice_frame_flags {
-    SLUICE_FRAME_NEW_SESSION = 1, /* reader: the first frame of a session other than the last one's */
-    SLUICE_FRAME_NEW_FORMAT = 2,  /* reader: the first frame of a new generation */
-    SLUICE_FRAME_AHEAD = 4,       /* reader: not ready yet; the stream it was acquired on waits for it */
+    /* One rule for both: set in the first frame that a reader gets of a session, and of a generation. So both are set
+     * in its very first frame, and NEW_FORMAT wherever NEW_SESSION is. */
+    SLUICE_FRAME_NEW_SESSION = 1,
+    SLUICE_FRAME_NEW_FORMAT = 2,
+    SLUICE_FRAME_AHEAD = 4, /* reader: not ready yet; the stream it was acquired on waits for it */
 };
 
 /* The caller provides the memory; begin and acquire fill it in. */

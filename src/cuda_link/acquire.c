@@ -216,11 +216,8 @@ static void fill_frame(struct sl_cipd_reader *reader, struct sl_cipd_held *held,
                     0,
                     0 },
     };
-    if (reader->last_session != link->session) {
-        frame->flags |= SLUICE_FRAME_NEW_FORMAT;
-        if (reader->last_session)
-            frame->flags |= SLUICE_FRAME_NEW_SESSION;
-    }
+    if (reader->last_session != link->session)
+        frame->flags |= SLUICE_FRAME_NEW_SESSION | SLUICE_FRAME_NEW_FORMAT;
     reader->last_session = link->session;
     reader->unreported = 0;
     raise_by(&reader->taken, 1);

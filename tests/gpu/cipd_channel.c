@@ -96,7 +96,7 @@ TEST(cipd_a_writer_is_read_in_its_own_process)
         CHECK_EQ(frame.sequence, i);
         CHECK_EQ(frame.slot, (i - 1) % 3);
         CHECK_EQ(frame.missed, 0);
-        CHECK_EQ(frame.flags, i == 1 ? SLUICE_FRAME_NEW_FORMAT : 0);
+        CHECK_EQ(frame.flags, i == 1 ? SLUICE_FRAME_NEW_FORMAT | SLUICE_FRAME_NEW_SESSION : 0);
         CHECK_GE(frame.commit_ns, 1);
         CHECK_EQ(cipd_value(&frame, gpu_native(side.stream)), i);
         CHECK_OK(sluice_reader_check(reader, &frame));
@@ -147,7 +147,7 @@ TEST(cipd_formats_and_sizes_change_while_it_runs)
         CHECK_MEM(seen.shape, shape, sizeof shape);
         CHECK_EQ(seen.read_only, 1);
         CHECK_EQ(gpu_differ(gpu_native(side.stream), (uintptr_t)seen.data, seen.nbytes / 4, 7 * (i + 1)), 0);
-        CHECK_EQ(frame.flags, i == 0 ? SLUICE_FRAME_NEW_FORMAT : SLUICE_FRAME_NEW_FORMAT | SLUICE_FRAME_NEW_SESSION);
+        CHECK_EQ(frame.flags, SLUICE_FRAME_NEW_FORMAT | SLUICE_FRAME_NEW_SESSION);
         CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
     }
     /* A send of another size changes it, too. */

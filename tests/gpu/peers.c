@@ -144,8 +144,7 @@ static void take(struct peer *self, long ms)
 
     if (r == 0) {
         channel_check(&self->frame, self->stream, (uint32_t)self->frame.sequence);
-        snprintf(text, sizeof text, "took %llu%s", (unsigned long long)self->frame.sequence,
-                 self->frame.flags & SLUICE_FRAME_NEW_SESSION ? " of a new session" : "");
+        snprintf(text, sizeof text, "took %llu", (unsigned long long)self->frame.sequence);
     }
     answer(text, r);
 }

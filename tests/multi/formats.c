@@ -122,7 +122,7 @@ TEST(sixteen_arrays_of_all_kinds_arrive_as_they_were)
     for (int i = 0; i < 10; i++) {
         CHECK_OK(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame));
         CHECK_EQ(frame.array_count, 16);
-        compare(writer, &reader, &frame, i ? 0 : SLUICE_FRAME_NEW_FORMAT);
+        compare(writer, &reader, &frame, i ? 0 : SLUICE_FRAME_NEW_FORMAT | SLUICE_FRAME_NEW_SESSION);
     }
     role_stop(&reader);
     CHECK_OK(sluice_writer_close(&writer));
@@ -152,7 +152,8 @@ TEST(images_of_every_pixel_format_arrive_as_they_were)
         CHECK_OK(sluice_format_add_image(&format, "small", SLUICE_PIXEL_GRAY8, 3, 5));
         CHECK_OK(sluice_writer_reformat(writer, &format));
         CHECK_OK(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame));
-        compare(writer, &reader, &frame, SLUICE_FRAME_NEW_FORMAT);
+        compare(writer, &reader, &frame,
+                i ? SLUICE_FRAME_NEW_FORMAT : SLUICE_FRAME_NEW_FORMAT | SLUICE_FRAME_NEW_SESSION);
         /* A smaller one in the same generation. */
         CHECK_OK(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame));
         CHECK_OK(sluice_frame_resize(&frame, "image", 18, 12));
@@ -187,7 +188,7 @@ TEST(each_frame_may_have_its_own_shape)
             CHECK_EQ(array.shape[0], 100);
             CHECK_EQ(array.shape[1], 8);
         }
-        compare(writer, &reader, &frame, i ? 0 : SLUICE_FRAME_NEW_FORMAT);
+        compare(writer, &reader, &frame, i ? 0 : SLUICE_FRAME_NEW_FORMAT | SLUICE_FRAME_NEW_SESSION);
     }
     CHECK_OK(sluice_writer_begin(writer, SLUICE_DEFAULT, &frame));
     shape[0] = 101;
@@ -211,7 +212,7 @@ TEST(frames_of_an_old_format_stay_valid)
     child_expect(&holder, "open", 5);
 
     kit_commits(writer, 2);
-    EXPECT_ANSWER(&holder, "hold 20000", "holds 1 missed 0 flags 2 generation 1");
+    EXPECT_ANSWER(&holder, "hold 20000", "holds 1 missed 0 flags 3 generation 1");
     reformat(writer, 40 * KIB);
     kit_commits(writer, 1);
     /* Unread frames of the old format, then the first of the new one. */
@@ -297,7 +298,9 @@ TEST(a_larger_frame_is_sent_in_a_new_format)
         CHECK_EQ(array.shape[0], shape);
         CHECK_EQ(frame.missed, 0);
         CHECK_EQ(frame.generation, generation);
-        CHECK_EQ(frame.flags, grew || i == 1 ? SLUICE_FRAME_NEW_FORMAT : 0);
+        CHECK_EQ(frame.flags, i == 1 ? SLUICE_FRAME_NEW_FORMAT | SLUICE_FRAME_NEW_SESSION
+                              : grew ? SLUICE_FRAME_NEW_FORMAT
+                                     : 0);
         kit_get(&array, got);
         CHECK_MEM(got, data, (size_t)shape);
         CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));

@@ -197,7 +197,7 @@ TEST(a_writer_grows_to_its_limit_then_drops)
         frame = kit_take(reader);
         CHECK_EQ(frame.sequence, i);
         CHECK_EQ(frame.generation, 1);
-        CHECK_EQ(frame.flags, i == 1 ? SLUICE_FRAME_NEW_FORMAT : 0);
+        CHECK_EQ(frame.flags, i == 1 ? SLUICE_FRAME_NEW_FORMAT | SLUICE_FRAME_NEW_SESSION : 0);
         kit_give(reader, &frame);
     }
     kit_commits(writer, 20);

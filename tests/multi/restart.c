@@ -47,7 +47,7 @@ TEST(readers_find_a_killed_writers_successor)
     char session[32];
 
     EXPECT_ANSWER(&writer, "commit 3", "committed 3");
-    EXPECT_ANSWER(&newest, "take 20000", "took 3 missed 0 flags 2");
+    EXPECT_ANSWER(&newest, "take 20000", "took 3 missed 0 flags 3");
     EXPECT_ANSWER(&recorder, "count 3 20000", "counted 3 first 1 last 3 missed 0");
     snprintf(session, sizeof session, "%s", ask(&newest, "session"));
     child_kill(&writer, SIGKILL);
@@ -197,8 +197,8 @@ TEST(a_reader_may_be_opened_before_the_writer)
     struct child writer = start_writer(NULL, NULL);
     child_expect(&patient, "open", 4);
     EXPECT_ANSWER(&writer, "commit 1", "committed 1");
-    EXPECT_ANSWER(&patient, "take 20000", "took 1 missed 0 flags 2");
-    EXPECT_ANSWER(&later, "take 20000", "took 1 missed 0 flags 2");
+    EXPECT_ANSWER(&patient, "take 20000", "took 1 missed 0 flags 3");
+    EXPECT_ANSWER(&later, "take 20000", "took 1 missed 0 flags 3");
     role_stop(&writer);
     role_stop(&patient);
     role_stop(&later);
@@ -289,7 +289,7 @@ TEST(a_writer_whose_lock_was_taken_away_keeps_its_name)
     CHECK_SAYS(sluice_writer_open(&second, &params), SLUICE_E_EXISTS, "has a writer already");
     child_kill(&writer, SIGCONT);
     EXPECT_ANSWER(&writer, "commit 1", "committed 1");
-    EXPECT_ANSWER(&reader, "take 20000", "took 1 missed 0 flags 2");
+    EXPECT_ANSWER(&reader, "take 20000", "took 1 missed 0 flags 3");
     child_kill(&writer, SIGKILL);
     CHECK_OK(sluice_writer_open(&second, &params));
     CHECK_OK(sluice_writer_close(&second));

@@ -67,7 +67,7 @@ static void fill_frame(struct sl_reader *reader, const struct sl_held *entry, co
     };
     if (frame->capture_clock == SLUICE_CLOCK_MONOTONIC)
         frame->capture_ns = sl_link_local_time(link, frame->capture_ns);
-    if (reader->last_session != 0 && reader->last_session != link->session)
+    if (reader->last_session != link->session)
         frame->flags |= SLUICE_FRAME_NEW_SESSION;
     if (session->generation != frame->generation)
         frame->flags |= SLUICE_FRAME_NEW_FORMAT;
