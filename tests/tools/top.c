@@ -418,6 +418,8 @@ TEST(top_of_an_empty_folder_and_of_none)
     static struct program p;
     CHECK_EQ(sluice_run(&p, "top", "--once", NATIVE, "--interval", "0.05"), 0);
     CHECK_HAS(p.out, "no channels in");
+    CHECK_EQ(sluice_run(&p, "top", "--once", "nobody", "--interval", "0.05"), 3); /* a name is no pattern */
+    CHECK_HAS(p.err, "no channel 'nobody'");
     setenv("SLUICE_DIR", "/proc/none/such", 1);
     CHECK_EQ(sluice_run(&p, "top", "--once", NATIVE, "--interval", "0.05", "--json"), 0);
     check_json(p.out, "d['channels'] == []");

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../common/args.h"
 #include "../common/describe.h"
@@ -175,6 +176,23 @@ static void print_json(const struct top *top, const struct top_sorted *sorted, s
 
 /* ---- the loop ---- */
 
+/* A name that was asked for, and is no channel: says so. A pattern may match nothing. */
+static int check_names(const struct top *top, const struct top_sorted *sorted, size_t count)
+{
+    int code = EXIT_DONE;
+    for (int i = 0; i < top->pattern_count; i++) {
+        const char *name = top->patterns[i];
+        struct sluice_channel_info info = { .size = sizeof info };
+        bool shown = strpbrk(name, "*?[");
+        for (size_t k = 0; k < count && !shown; k++)
+            shown = strcmp(((const struct top_channel *)sorted[k].row)->entry.name, name) == 0;
+        int result = shown ? SLUICE_OK : sluice_channel_info(name, SLUICE_DEFAULT, &info, NULL, 0);
+        if (result == SLUICE_E_NOT_FOUND || result == SLUICE_E_NAME)
+            code = say_result("top", result, name);
+    }
+    return code;
+}
+
 static int print_once(const struct top *top, const struct top_options *options)
 {
     size_t count;
@@ -193,8 +211,11 @@ static int print_once(const struct top *top, const struct top_options *options)
         print_text(top, sorted, count);
     if (!options->json && options->count != 1)
         printf("\n");
+    int code = fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
+    if (code == EXIT_DONE && options->count == 1)
+        code = check_names(top, sorted, count);
     free(sorted);
-    return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
+    return code;
 }
 
 int top_print(struct top *top, const struct top_options *options)
