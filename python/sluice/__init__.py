@@ -15,9 +15,10 @@ import os as _os
 from . import _frames, _sluice
 from ._devices import reset, synchronize
 from ._events import Event
-from ._formats import Colour, Image, Tensor
+from ._formats import Colour, Image, Tensor, pixel_formats
 from ._info import CipdInfo, CipdSlot, ReaderStats, WriterStats, cipd_look
 from ._parallel import parallel
+from ._registry import ChannelEvent, ChannelInfo, ReaderInfo, channels, info, watch
 from ._reader import Reader
 from ._sluice import *  # noqa: F403
 from ._sluice import __version__
@@ -25,8 +26,9 @@ from ._streams import Stream
 from ._writer import Writer
 
 __all__ = sorted({name for name in vars(_sluice) if not name.startswith("_")} | {
-    "CipdInfo", "CipdSlot", "Colour", "Event", "Image", "Reader", "ReaderStats", "Stream", "Tensor", "Writer", "WriterStats",
-    "cipd_look", "parallel", "reset", "synchronize"})
+    "ChannelEvent", "ChannelInfo", "CipdInfo", "CipdSlot", "Colour", "Event", "Image", "Reader", "ReaderInfo", "ReaderStats",
+    "Stream", "Tensor", "Writer", "WriterStats", "channels",
+    "cipd_look", "info", "parallel", "pixel_formats", "reset", "synchronize", "watch"})
 
 if _os.environ.get("SLUICE_DEBUG"):
     from . import _unwritten  # noqa: F401

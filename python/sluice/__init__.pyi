@@ -33,6 +33,13 @@ _ArrayLike = _Buffer | _DLPack | _ArrayInterface | _CudaArrayInterface | bytes |
 _Target = _Buffer | _DLPack | _ArrayInterface | _CudaArrayInterface | bytearray | memoryview
 _DType = Any  # "float32", numpy.float32, numpy.dtype, torch.float32, float
 _Seconds = float | int
+_Meta = _Buffer | bytes | bytearray | memoryview | str | dict[str, Any] | list[Any] | tuple[Any, ...]
+_PixelFormat = Literal[
+    "rgba", "bgra", "rgb24", "bgr24", "gray", "gray16le", "yuyv422", "uyvy422", "nv12", "yuv420p", "p010le",
+    "bayer_rggb8", "bayer_bggr8", "bayer_grbg8", "bayer_gbrg8", "bayer_rggb16le", "bayer_bggr16le", "bayer_grbg16le",
+    "bayer_gbrg16le", "rgbaf16le", "rgbaf32le", "yuv444p", "grayf32le"]
+_RowOrder = Literal["top-down", "bottom-up"]
+_Alpha = Literal["unknown", "straight", "premultiplied", "opaque"]
 
 class Colour(NamedTuple):
     primaries: int = 0
@@ -45,12 +52,12 @@ class Tensor(NamedTuple):
     dtype: _DType = "uint8"
 
 class Image(NamedTuple):
-    pixel_format: str
+    pixel_format: _PixelFormat
     width: int
     height: int
     colour: Colour | tuple[int, int, int, int] = ...
-    row_order: Literal["top-down", "bottom-up"] = "top-down"
-    alpha: Literal["unknown", "straight", "premultiplied", "opaque"] = "unknown"
+    row_order: _RowOrder = "top-down"
+    alpha: _Alpha = "unknown"
 
 _Spec = Image | Tensor | tuple[Any, _DType] | _ArrayLike
 _Format = _Spec | Mapping[str, _Spec]
@@ -138,13 +145,10 @@ def current_stream(device: str | None = None) -> Stream | None:
 def reset(device: str) -> None: ...
 def synchronize(device: str) -> None: ...
 def cipd_look(name: str) -> CipdInfo: ...
-def channels(folder: str | None = None, /) -> list[str]:
-    """-> list of str
-
-    The channels of a folder (None: this process's own) that have a writer. Raises AccessError for a folder that cannot be
-    read."""
-def pixel_formats() -> tuple[str, ...]:
-    """-> tuple of the names of all pixel formats"""
+def channels(folder: str | None = None, /) -> list[str]: ...
+def info(name: str, timeout: _Seconds = 1.0) -> ChannelInfo: ...
+def watch(folder: str | None = None, timeout: _Seconds | None = None) -> Iterator[ChannelEvent]: ...
+def pixel_formats() -> tuple[str, ...]: ...
 
 class _Views:
     """What arrays and frames have in common; those of a frame are its first array's."""
@@ -187,7 +191,7 @@ class Array(_Views):
     def address(self) -> int:
         """of the first byte, as an int"""
     @property
-    def pixel_format(self) -> str | None:
+    def pixel_format(self) -> _PixelFormat | None:
         """of an image: "bgr24", "nv12", ...; None for others"""
     @property
     def planes(self) -> tuple[Array, ...]:
@@ -202,12 +206,13 @@ class Array(_Views):
     def colour(self) -> tuple[int, int, int, int]:
         """of an image: (primaries, transfer, matrix, range) by ITU-T H.273; 0: unknown"""
     @property
-    def row_order(self) -> Literal["top-down", "bottom-up"]:
+    def row_order(self) -> _RowOrder:
         '''of an image: "top-down" or "bottom-up"'''
     @property
-    def alpha(self) -> Literal["unknown", "straight", "premultiplied", "opaque"]:
+    def alpha(self) -> _Alpha:
         '''of an image: "unknown", "straight", "premultiplied", "opaque"'''
-    def numpy(self, pixel_format: str | None = None) -> _NDArray:
+    def _repr_png_(self) -> bytes | None: ...
+    def numpy(self, pixel_format: _PixelFormat | None = None) -> _NDArray:
         """-> numpy.ndarray
 
         The array in place, without a copy. Read-only for readers. The lease lasts as long as it, or anything made from it,
@@ -253,6 +258,8 @@ class Array(_Views):
         is read-only, see torch(). From `max_version` 1.0 on the capsule has a flag for that, which PyTorch and CuPy ignore."""
 
 class _Frame(_Views):
+    def values(self) -> tuple[Array, ...]: ...
+    def items(self) -> tuple[tuple[str, Array], ...]: ...
     @property
     def shape(self) -> tuple[int, ...]:
         """of the first array"""
@@ -263,7 +270,7 @@ class _Frame(_Views):
     def nbytes(self) -> int:
         """of the first array"""
     @property
-    def pixel_format(self) -> str | None:
+    def pixel_format(self) -> _PixelFormat | None:
         """of the first array: "bgr24", "nv12", ...; None if it is not an image"""
     @property
     def planes(self) -> tuple[Array, ...]:
@@ -275,7 +282,7 @@ class _Frame(_Views):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """the CUDA array interface, of the first array, on a GPU. It is the slot's own memory, and nothing keeps a program
         from writing to it: that kills its CUDA context if the frame is read-only, see torch()."""
-    def numpy(self, name: str | int | None = None, pixel_format: str | None = None) -> _NDArray:
+    def numpy(self, name: str | int | None = None, pixel_format: _PixelFormat | None = None) -> _NDArray:
         """-> numpy.ndarray
 
         An array of the frame (the first one, or `name`) in place, without a copy. Read-only for readers. On a GPU it is a copy
@@ -366,16 +373,19 @@ class Frame(_Frame):
         """when it was committed, in time.monotonic_ns of this process"""
     @property
     def new_session(self) -> bool:
-        """True for the first frame of a session other than the last one's"""
+        """True for the first frame that this reader gets of a session: its very first one, and the first after a restart"""
     @property
     def new_format(self) -> bool:
-        """True for the first frame of a generation"""
+        """True for the first frame that it gets of a format (a generation): also whenever new_session is"""
     @property
     def released(self) -> bool:
         """True once release() was called or `with` was left"""
     @property
     def meta(self) -> bytes:
         """the writer's metadata, as bytes"""
+    @property
+    def meta_json(self) -> Any: ...
+    def _repr_png_(self) -> bytes | None: ...
     def fetch(self, name: str | int | None = None) -> Awaitable[_NDArray]:
         """-> awaitable numpy.ndarray
 
@@ -417,9 +427,11 @@ class WriterFrame(_Frame):
     """0 time.monotonic_ns (the default), 1 time.time_ns, 2 TAI, 3 position in a recording, 255 another"""
     @property
     def meta(self) -> bytes:
-        """metadata for readers: up to 4,096 bytes"""
+        """metadata for readers: up to 4,096 bytes; a str is set in UTF-8, and a dict, list or tuple as JSON"""
     @meta.setter
-    def meta(self, value: _Buffer | bytes | bytearray | memoryview) -> None: ...
+    def meta(self, value: _Meta) -> None: ...
+    @property
+    def meta_json(self) -> Any: ...
     @property
     def ended(self) -> bool:
         """True once it was committed or cancelled"""
@@ -476,6 +488,66 @@ class WriterStats(NamedTuple):
     graph_sends: int
     name_restored: int
     name_lost: int
+
+class ChannelEvent(NamedTuple):
+    name: str
+    live: bool
+
+class ReaderInfo(NamedTuple):
+    pid: int
+    uid: int
+    program: str
+    mode: Literal["newest", "in_order"]
+    depth: int
+    hold: int
+    every: int
+    writable: bool
+    held: int
+    held_slots: int
+    held_ns: int
+    taken: int
+    missed: int
+    lag: int
+    latency_ns: int
+    joined_ns: int
+    path: str
+    copy_reason: str
+    latency_total_ns: int
+    latency_max_ns: int
+    lease_mean_ns: int
+    ahead: bool
+    parked: int
+
+class ChannelInfo(NamedTuple):
+    name: str
+    folder: str
+    pid: int
+    uid: int
+    program: str
+    device: str
+    memory: Literal["unknown", "host", "cuda", "cuda_ipc"]
+    wire_version: int
+    session: int
+    generation: int
+    format: dict[str, Image | Tensor]
+    slots: int
+    max_slots: int
+    policy: Literal["drop", "wait"]
+    readers: tuple[ReaderInfo, ...]
+    max_readers: int
+    writable: bool
+    committed: int
+    dropped: int
+    stolen: int
+    bytes: int
+    evicted: int
+    died: int
+    refused: int
+    opened_ns: int
+    last_commit_ns: int
+    now_ns: int
+    name_restored: int
+    name_restored_ns: int
 
 class _CipdReader(TypedDict, total=False):
     undeclared: Literal["unknown", "rgba", "bgra"] | None
@@ -570,8 +642,7 @@ class Reader:
     def device(self) -> str | None:
         """where frames are used: "host", "cuda:0"; None before the first writer was met, unless asked for"""
     @property
-    def slots(self) -> int:
-        """number of slots of the present generation; 0 before the first writer was met. It grows while the writer makes more"""
+    def slots(self) -> int: ...
     @property
     def format(self) -> dict[str, Image | Tensor] | None: ...
     def next(self, timeout: _Seconds | None = None, *, stream: _StreamLike | None = None) -> Frame:
@@ -593,9 +664,14 @@ class Reader:
     def next_async(self, timeout: _Seconds | None = None, *, stream: _StreamLike | None = None) -> Awaitable[Frame]: ...
     def fileno(self) -> int: ...
     def stats(self) -> ReaderStats: ...
-    def _format(self) -> tuple[tuple[Any, ...], ...] | None: ...
+    def _format(self) -> bytes | None: ...
     def _retry(self) -> None: ...
     def cipd_info(self) -> CipdInfo: ...
+    def release_all(self) -> None:
+        """Releases all frames that this reader has given out, also those that a notebook still refers to; they cannot be used any
+        more. Frames of which arrays live are held until these end. Does nothing once the reader is closed.
+
+        Raises LostError as Frame.release(), after all are released."""
     def close(self) -> None:
         """Ends the reader. Frames and arrays that live stay readable, and hold their leases, until they die."""
     def __iter__(self) -> Reader: ...
@@ -634,22 +710,23 @@ class Writer:
         '''where its slots lie: "host", "cuda:0"'''
     @property
     def format(self) -> dict[str, Image | Tensor]: ...
-    def frame(self, timeout: _Seconds | None = None, *, meta: _Buffer | bytes | None = None, like: Frame | None = None,
+    def frame(self, timeout: _Seconds | None = None, *, meta: _Meta | None = None, like: Frame | None = None,
               capture_ns: int | None = None, stream: _StreamLike | None = None) -> WriterFrame:
         """-> WriterFrame
 
         Lends a free slot, for `with`: leaving commits it, an exception cancels it. `timeout` in seconds; None follows the
-        policy. `meta`: bytes for readers, up to 4,096. `like`: a Frame whose times and metadata are copied. `capture_ns`: when
-        the content was captured (now). `stream`: on a GPU, the one whose work fills the slot; see Reader.next.
+        policy. `meta`: bytes for readers, up to 4,096, or a str, or a dict, list or tuple, which becomes JSON. `like`: a Frame
+        whose times and metadata are copied. `capture_ns`: when the content was captured (now). `stream`: on a GPU, the one
+        whose work fills the slot; see Reader.next.
 
         Raises NoFreeSlot, with the holders of all slots, if none is free in time: the frame counts as dropped."""
-    def try_frame(self, *, meta: _Buffer | bytes | None = None, like: Frame | None = None,
+    def try_frame(self, *, meta: _Meta | None = None, like: Frame | None = None,
                   capture_ns: int | None = None, stream: _StreamLike | None = None) -> WriterFrame | None:
         """-> WriterFrame | None
 
         The same, and None instead of NoFreeSlot; never waits."""
-    def send(self, array: _ArrayLike | Mapping[str, _ArrayLike], *, meta: _Buffer | bytes | None = None,
-             like: Frame | None = None, capture_ns: int | None = None, pixel_format: str | None = None,
+    def send(self, array: _ArrayLike | Mapping[str, _ArrayLike], *, meta: _Meta | None = None,
+             like: Frame | None = None, capture_ns: int | None = None, pixel_format: _PixelFormat | None = None,
              stream: _StreamLike | None = None) -> int:
         """-> int
 
@@ -663,7 +740,7 @@ class Writer:
                  pitch_align: int = 0) -> None: ...
     def wait_for_readers(self, count: int = 1, timeout: _Seconds | None = None) -> None: ...
     def stats(self) -> WriterStats: ...
-    def _format(self) -> tuple[tuple[Any, ...], ...]: ...
+    def _format(self) -> bytes: ...
     def _has_readers(self, count: int, /) -> bool: ...
     def cipd_info(self) -> CipdInfo: ...
     def close(self) -> None:

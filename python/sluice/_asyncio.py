@@ -4,7 +4,7 @@ import asyncio
 import concurrent.futures
 import math
 
-from ._sluice import Closed, Timeout
+from ._sluice import Closed, Error
 
 # (loop, descriptor): the futures of the tasks that wait for it
 _waiting: dict = {}
@@ -59,11 +59,9 @@ async def next_async(reader, timeout, stream):
         async with asyncio.timeout(timeout):
             return await _take(reader, False, stream)
     except TimeoutError as error:
-        if isinstance(error, Timeout):
+        if isinstance(error, Error):
             raise
-        if (frame := reader._poll(False, stream)) is not None:  # the loop handled both late: the frame was in time
-            return frame
-        raise Timeout(f"channel '{reader.name}': no new frame came in time") from None
+    return reader.next(0, stream=stream)  # a frame, if the loop handled both late; else the exception says what there is
 
 
 # ---- frame.fetch() ----

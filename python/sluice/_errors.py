@@ -24,10 +24,11 @@ def _class(name, bases, doc, **fields):
 
 
 def make(table):
-    """The classes for a table of (name, number, text), in its order; then those that C names itself: Error, StreamClosedError,
+    """The classes for lines of name, number and text, in their order, but for OK; then those that C names itself: Error, StreamClosedError,
     EventClosedError and StaleHandleError."""
     made = {}
-    for name, number, text in table:
+    for name, number, text in (line.split(" ", 2) for line in table.splitlines()[1:]):
+        number = int(number)
         own = NAMES.get(name) or name.removeprefix("E_").title().replace("_", "") + ("Error" if number < 0 else "")
         bases = (Error, BASES[name]) if name in BASES else (Error,)
         if name == "E_CLOSED":  # also used after its end

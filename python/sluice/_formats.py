@@ -2,11 +2,14 @@
 """Converts formats as programs write them to what the extension reads."""
 import collections.abc
 import importlib
+import itertools
 from collections import namedtuple
 
 from . import _interop, _sluice
+from ._checks import choose, near, number
 
 ROW_ORDERS = ("top-down", "bottom-up")
+SIDE = 65536  # an image's longest side
 ALPHAS = ("unknown", "straight", "premultiplied", "opaque")
 PYTHON_TYPES = {"float": "float64", "int": "int64", "complex": "complex128", "bool_": "bool", "half": "float16"}
 
@@ -16,9 +19,56 @@ Colour.__doc__ = "Colour as ITU-T H.273 numbers it; 0 is unknown, and matrix 255
 Tensor = namedtuple("Tensor", "shape dtype", defaults=("uint8",))
 Tensor.__doc__ = "An array of a format: its capacity, and its data type as text or as NumPy has it."
 
-Image = namedtuple("Image", "pixel_format width height colour row_order alpha",
-                   defaults=(Colour(), "top-down", "unknown"))
-Image.__doc__ = """An image of a format: pixel_format is "bgr24", "rgb24", "nv12", ... (see pixel_formats())."""
+
+_Fields = namedtuple("_Fields", "pixel_format width height colour row_order alpha")
+
+
+class Image(_Fields):
+    """An image of a format: pixel_format is "bgr24", "rgb24", "nv12", ... (see pixel_formats()). Raises FormatError for an unknown
+    one, with a name near it."""
+
+    __slots__ = ()
+
+    def __new__(_cls, pixel_format, width, height, colour=Colour(), row_order="top-down", alpha="unknown"):
+        check_pixel_format(pixel_format)
+        choose("row_order", row_order, ROW_ORDERS)
+        choose("alpha", alpha, ALPHAS)
+        return super().__new__(_cls, pixel_format, number("width", width, 1, SIDE),
+                               number("height", height, 1, SIDE), _colour(colour), row_order, alpha)
+
+
+def _colour(value):
+    try:
+        made = Colour._make(value)
+        wrong = not all(isinstance(each, int) and 0 <= each <= 255 for each in made)
+    except TypeError:
+        wrong = True
+    if wrong:
+        raise TypeError(f"colour is {value!r}: it must be Colour(primaries, transfer, matrix, range), each 0 to 255")
+    return made
+
+
+# ---- pixel formats ----
+
+# What other libraries call them.
+SYNONYMS = {"bgr": "bgr24", "bgr8": "bgr24", "rgb": "rgb24", "rgb8": "rgb24", "rgba8": "rgba", "bgra8": "bgra", "grey": "gray",
+            "gray8": "gray", "grey8": "gray", "mono": "gray", "mono8": "gray", "l": "gray", "y8": "gray", "mono16": "gray16le",
+            "yuv420": "yuv420p", "yuv": "yuv420p", "yuyv": "yuyv422", "yuy2": "yuyv422", "p010": "p010le"}
+
+
+def pixel_formats():
+    """-> tuple of the names of all pixel formats"""
+    return tuple(iter(map(_sluice._pixel_format, itertools.count(1)).__next__, None))
+
+
+def check_pixel_format(name):
+    """Raises an exception for what is no pixel format: with the name that was probably meant."""
+    if not isinstance(name, str):
+        raise TypeError(f"the pixel format is {name!r}: it must be a str such as \"bgr24\"; sluice.pixel_formats() has all")
+    if _sluice._pixel_format(name) is None:
+        meant = SYNONYMS.get(name.lower()) or near(name, pixel_formats())
+        ask = f': did you mean "{meant}"?' if meant else ";"
+        raise _sluice.FormatError(f'there is no pixel format "{name}"{ask} sluice.pixel_formats() has all')
 
 
 def dtype_name(dtype):
@@ -65,15 +115,11 @@ def _of_array(array):
     return Image(array.pixel_format, array.width, array.height, Colour(*array.colour), array.row_order, array.alpha)
 
 
-def _index(values, value, what):
-    try:
-        return values.index(value)
-    except ValueError:
-        raise ValueError(f"{what} is {value!r}: it must be one of {', '.join(map(repr, values))}") from None
-
-
 def _sizes(shape):
-    return (shape,) if hasattr(shape, "__index__") else tuple(shape)
+    sizes = (shape,) if isinstance(shape, str) or not hasattr(shape, "__iter__") else tuple(shape)
+    if not all(hasattr(each, "__index__") for each in sizes):
+        raise TypeError(f"the shape is {shape!r}: it must be an int, or a tuple of them")
+    return sizes
 
 
 def _entry(name, what):
@@ -82,12 +128,16 @@ def _entry(name, what):
     if isinstance(what, _sluice.Array):
         what = _of_array(what)
     if isinstance(what, Image):
-        return (name, what.pixel_format, what.width, what.height, tuple(what.colour),
-                _index(ROW_ORDERS, what.row_order, "row_order"), _index(ALPHAS, what.alpha, "alpha"))
+        what = Image(*what)  # checked again: _replace() does not
+        return (name, what.pixel_format, what.width, what.height, tuple(what.colour), ROW_ORDERS.index(what.row_order),
+                ALPHAS.index(what.alpha))
     if isinstance(what, tuple):  # a Tensor, or a plain (shape, dtype)
         if len(what) != 2:
             raise TypeError(f"array {name!r}: give Tensor(shape, dtype), Image(...), or an array, not {what!r}")
         return name, dtype_name(what[1]), _sizes(what[0])
+    if isinstance(what, (str, list)):
+        raise TypeError(f"{what!r} is no format: give Image(pixel_format, width, height), Tensor(shape, dtype), an array, or {{name: "
+                        "one of these}; or shape= and dtype=")
     dtype, shape = _sluice._describe(what)
     return name, dtype, shape
 
@@ -107,13 +157,7 @@ def entries(what, shape, dtype):
     return [_entry("image" if isinstance(what, Image) else "data", what)]
 
 
-def of_entries(entries):
-    """{name: Tensor or Image}: what such tuples describe."""
-    return {name: _of_entry(*rest) for name, *rest in entries}
-
-
-def _of_entry(kind, *rest):
-    if len(rest) == 1:
-        return Tensor(rest[0], kind)
-    width, height, colour, row_order, alpha, _, _ = rest
-    return Image(kind, width, height, Colour(*colour), ROW_ORDERS[row_order], ALPHAS[alpha])
+def described(format):
+    """A format as text: 'image' bgr24 640 x 480, 'depth' float32 (480, 640)"""
+    return ", ".join(f"'{name}' " + (f"{what.pixel_format} {what.width} x {what.height}" if isinstance(what, Image) else
+                                     f"{what.dtype} {what.shape}") for name, what in format.items())

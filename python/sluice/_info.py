@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """What readers and writers count, and what is known of a channel of cuda-link: named tuples with the names of C's structs."""
 import collections
+import struct
 
 from . import _sluice
 from ._params import ORDERS
+from ._structs import dtype_text, text
 
 STATES = ("absent", "unfinished", "running", "stalled", "shut")
 
@@ -112,11 +114,39 @@ CipdInfo = _record(
 )
 
 
-def cipd_info(values):
-    """The CipdInfo of what the extension returns: C's values in their order."""
-    state, *middle, slots = values
-    made = CipdInfo(STATES[state] if state < len(STATES) else "unknown", *middle, tuple(map(CipdSlot._make, slots)))
-    return made._replace(order=ORDERS[made.order] if made.order < len(ORDERS) else "unknown")
+READER_STATS = struct.Struct("@2I 5Q 2I QqQQ 2I")  # struct sluice_reader_stats, and so on
+WRITER_STATS = struct.Struct("@2I 8Q 2I 5Q 2I")
+CIPD = struct.Struct("@2I 256s 256s Q 6I 2BH 7I q 6Q 2I 10Q")
+CIPD_SLOT = struct.Struct("@2I QqQ 16x")
+FLAGS = ("order_declared", "mono_alpha", "by_sluice", "holds_barrier")
+
+
+def reader_stats(data):
+    """(ReaderStats, number of slots)"""
+    values = dict(zip("connected session taken missed retries sessions held depth lag clock_offset_ns latency_ns lost slots".split(),
+                      READER_STATS.unpack_from(data)[1:]))
+    values["connected"] = bool(values["connected"])
+    return ReaderStats(**{name: values[name] for name in ReaderStats._fields}), values["slots"]
+
+
+def writer_stats(data):
+    return WriterStats._make(WRITER_STATS.unpack(data)[1:])
+
+
+def _cipd_slot(data, number):
+    memory_open, event_open, *rest = CIPD_SLOT.unpack_from(data, CIPD.size + number * CIPD_SLOT.size)
+    return CipdSlot(bool(memory_open), bool(event_open), *rest)
+
+
+def cipd_info(data):
+    """The CipdInfo of a struct sluice_cipd_info."""
+    _, state, name, why, *middle = CIPD.unpack_from(data)
+    dtype = dtype_text(*middle[7:10]) if middle[3] else None
+    middle[7:10] = dtype,
+    slots = tuple(_cipd_slot(data, number) for number in range(min(middle[2], 10)))
+    made = CipdInfo(STATES[state] if state < len(STATES) else "unknown", text(name), text(why), *middle, slots)
+    order = ORDERS[made.order] if made.order < len(ORDERS) else "unknown"
+    return made._replace(order=order, **{name: bool(getattr(made, name)) for name in FLAGS})
 
 
 def cipd_look(name):

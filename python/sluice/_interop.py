@@ -34,11 +34,26 @@ def _is_on_gpu(thing):
         return False
 
 
-def explain_meta(meta):
-    """Raises a TypeError for metadata in a GPU's memory; for all else Python's own exception is enough."""
+def encode_meta(meta):
+    """The bytes of metadata that has no buffer: of a str in UTF-8, of a dict, list or tuple as JSON."""
+    try:
+        if isinstance(meta, str):
+            return meta.encode()
+        if isinstance(meta, (dict, list, tuple)):
+            import json
+            return json.dumps(meta, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        kind, hint = (TypeError, "; NumPy's become JSON's by .item() and .tolist()") if isinstance(error, TypeError) else (ValueError, "")
+        raise kind(f"meta is a {type(meta).__name__} that cannot be text: {error}{hint}") from None
     if _is_on_gpu(meta):
         raise TypeError(f"meta is a {type(meta)!r} in a GPU's memory, which the CPU cannot read: pass bytes (of a tensor of PyTorch: "
                         "bytes(tensor.cpu().numpy()))")
+    try:
+        memoryview(meta)
+    except TypeError:
+        raise TypeError(f"meta is a {type(meta)!r}: it must be bytes or a buffer, a str, or a dict, list or tuple that JSON can hold"
+                        ) from None
+    raise BufferError("the memory of meta is not contiguous: pass bytes(meta)")
 
 
 def load(package, module, instead=None):

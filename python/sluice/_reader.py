@@ -1,23 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Reader: its parameters, inspection and coroutines. The extension has the calls for each frame."""
-from . import _formats, _params, _sluice
+from . import _formats, _params, _sluice, _structs
+from ._checks import U32, choose, ids, number
 from ._final import final
-from ._info import ReaderStats, cipd_info
+from ._info import cipd_info, reader_stats
 
 MODES = ("newest", "in_order")
 STAGED = ("never", "if_needed", "always")
 
 _asyncio = None  # sluice._asyncio, once it is needed: asyncio takes long to import
-
-
-def choose(what, value, words):
-    """The place of a word."""
-    if not isinstance(value, str):
-        raise TypeError(f"{what} must be a str, not {value!r}")
-    if value not in words:
-        quoted = [f'"{each}"' for each in words]
-        raise ValueError(f'{what} is "{value}": it must be {", ".join(quoted[:-1])} or {quoted[-1]}')
-    return words.index(value)
 
 
 def _coroutines():
@@ -59,8 +50,11 @@ class Reader(_sluice._Reader):
                 ahead=False, ahead_timeout=None, staged="never", cipd=None):
         if isinstance(ahead_timeout, (int, float)) and 0 <= ahead_timeout < 1e-9:
             raise ValueError(f"ahead_timeout is {ahead_timeout!r}: it must be seconds, more than 0, or None")
-        first = name, choose("mode", mode, MODES), depth
-        last = (every, writable, wait, spin, uids, device, ahead, ahead_timeout, choose("staged", staged, STAGED),
+        first = name, choose("mode", mode, MODES), number("depth", depth, 0, U32)
+        if hold is not None:
+            number("hold", hold, 1, U32, ", or None for the usual number")
+        number("every", every, 1, U32)
+        last = (every, writable, wait, spin, ids("uids", uids), device, ahead, ahead_timeout, choose("staged", staged, STAGED),
                 _params.values("Reader", _params.READER, cipd))
         if hold is None:
             try:
@@ -72,12 +66,17 @@ class Reader(_sluice._Reader):
     @property
     def format(self):
         """{name: Tensor or Image}: the channel's capacities; None before the first writer was met"""
-        entries = self._format()
-        return None if entries is None else _formats.of_entries(entries)
+        data = self._format()
+        return None if data is None else _structs.formats(data)
+
+    @property
+    def slots(self):
+        """number of slots of the present generation; 0 before the first writer was met. It grows while the writer makes more"""
+        return reader_stats(self._stats())[1]
 
     def stats(self):
         """-> ReaderStats"""
-        return ReaderStats._make(self._stats())
+        return reader_stats(self._stats())[0]
 
     def cipd_info(self):
         """-> CipdInfo
@@ -98,6 +97,10 @@ class Reader(_sluice._Reader):
         A descriptor that is readable when next() would not have to wait. It stays the same when the writer restarts. For
         select, poll, event loops; do not read from it."""
         return self._descriptor()[0]
+
+    def __iter__(self):
+        self.name  # raises ClosedError if it is closed
+        return self
 
     def __enter__(self):
         return self
@@ -124,9 +127,11 @@ class Reader(_sluice._Reader):
 
     def __repr__(self):
         try:
-            return f"<sluice.Reader of '{self.name}'>"
-        except _sluice.ClosedError:
-            return "<sluice.Reader closed>"
+            stats, format = self.stats(), self.format
+            state = f"{stats.held} held" if stats.connected else f"{stats.held} held, no writer now"
+            return f"<sluice.Reader of '{self.name}', {self.mode}, {state}{': ' if format else ''}{_formats.described(format or {})}>"
+        except _sluice.Error:
+            return "<sluice.Reader, closed>"
 
     def __reduce__(self):
         raise TypeError("a Reader cannot be pickled: pass the channel's name and open it in the other process")

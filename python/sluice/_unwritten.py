@@ -44,8 +44,8 @@ def _check(frame):
     if name is None or frame.ended or not _is_blank(frame):
         return
     try:
-        warnings.warn(f"channel '{name}': nothing was written to the committed frame; did a function allocate a new array for its "
-                      "result (OpenCV does if dst does not fit)?", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"channel '{name}': nothing was written to the committed frame; did a function fail, or allocate a new array "
+                      "for its result (OpenCV does if dst does not fit)? frame.cancel() leaves the frame out", RuntimeWarning, stacklevel=3)
     except RuntimeWarning:  # warnings are errors
         frame.cancel()
         raise

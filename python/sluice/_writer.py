@@ -2,10 +2,10 @@
 """Writer: its parameters and inspection. The extension has the calls for each frame."""
 import time
 
-from . import _formats, _params, _sluice
+from . import _formats, _params, _sluice, _structs
+from ._checks import U32, choose, ids, number
 from ._final import final
-from ._info import WriterStats, cipd_info
-from ._reader import choose
+from ._info import cipd_info, writer_stats
 
 POLICIES = ("drop", "wait")
 
@@ -38,8 +38,9 @@ class Writer(_sluice._Writer):
 
     def __new__(cls, name, format=None, *, shape=None, dtype=None, device="host", policy="drop", wait=1.0, slots=0, max_slots=0,
                 readers=0, writable=False, lease_timeout=None, pitch_align=0, uids=(), gids=(), resize=False, graph=True, cipd=None):
-        return super().__new__(cls, name, device, choose("policy", policy, POLICIES), wait, slots, max_slots, readers, writable,
-                               lease_timeout, uids, gids, graph, resize, _formats.entries(format, shape, dtype), pitch_align,
+        return super().__new__(cls, name, device, choose("policy", policy, POLICIES), wait, number("slots", slots, 0, U32),
+                               number("max_slots", max_slots, 0, U32), number("readers", readers, 0, U32), writable,
+                               lease_timeout, ids("uids", uids), ids("gids", gids), graph, resize, _formats.entries(format, shape, dtype), pitch_align,
                                _params.values("Writer", _params.WRITER, cipd))
 
     @classmethod
@@ -59,7 +60,7 @@ class Writer(_sluice._Writer):
     @property
     def format(self):
         """{name: Tensor or Image}: the channel's capacities"""
-        return _formats.of_entries(self._format())
+        return _structs.formats(self._format())
 
     def wait_for_readers(self, count=1, timeout=None):
         """Waits until at least `count` readers are connected: for a first frame that must not be missed. `timeout` in seconds; None
@@ -73,7 +74,7 @@ class Writer(_sluice._Writer):
 
     def stats(self):
         """-> WriterStats"""
-        return WriterStats._make(self._stats())
+        return writer_stats(self._stats())
 
     def cipd_info(self):
         """-> CipdInfo
@@ -89,7 +90,10 @@ class Writer(_sluice._Writer):
         return False
 
     def __repr__(self):
-        return f"<sluice.Writer of '{self.name}'{', closed' if self.closed else ''}>"
+        try:
+            return f"<sluice.Writer of '{self.name}' on {self.device}: {_formats.described(self.format)}>"
+        except _sluice.Error:
+            return f"<sluice.Writer of '{self.name}', closed>"
 
     def __reduce__(self):
         raise TypeError("a Writer cannot be pickled: open it in the process that writes")

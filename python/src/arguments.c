@@ -3,6 +3,7 @@
  * Arguments of calls, and objects that are kept once they are found.
  */
 #include <math.h>
+#include <string.h>
 
 #include "state.h"
 
@@ -107,6 +108,19 @@ PyObject *import_framework(struct state *state, const char *package, const char 
     return interop ? PyObject_CallMethod(interop, "load", "ss", package, module) : NULL;
 }
 
+const char *parse_pixel_format(PyObject *object)
+{
+    const char *name = PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, NULL) : NULL;
+
+    if (PyErr_Occurred() || (name && sluice_pixel_format_find(name)))
+        return name;
+    PyObject *formats = PyImport_ImportModule("sluice._formats");
+    PyObject *done = formats ? PyObject_CallMethod(formats, "check_pixel_format", "(O)", object) : NULL;
+    Py_XDECREF(done);
+    Py_XDECREF(formats);
+    return NULL;
+}
+
 int parse_u32(PyObject *object, void *out)
 {
     long long value = PyLong_AsLongLong(object);
@@ -123,20 +137,11 @@ int parse_u32(PyObject *object, void *out)
 
 int parse_ids(PyObject *object, uint32_t *ids, uint32_t *count)
 {
-    Py_ssize_t n = object && object != Py_None ? PySequence_Size(object) : 0;
+    Py_ssize_t n = PyBytes_Size(object);
 
-    if (n < 0 || n > MAX_IDS) {
-        if (n > 0)
-            PyErr_Format(PyExc_ValueError, "%zd ids: at most %d are possible", n, MAX_IDS);
+    if (n < 0 || n > MAX_IDS * (Py_ssize_t)sizeof *ids)
         return -1;
-    }
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *item = PySequence_GetItem(object, i);
-        int done = item ? parse_u32(item, &ids[i]) : 0;
-        Py_XDECREF(item);
-        if (!done)
-            return -1;
-    }
-    *count = (uint32_t)n;
+    memcpy(ids, PyBytes_AsString(object), (size_t)n);
+    *count = (uint32_t)((size_t)n / sizeof *ids);
     return 0;
 }

@@ -57,18 +57,14 @@ int array_getbuffer(PyObject *self, Py_buffer *view, int flags)
 
 static int check_pixel_format(const struct array *array, PyObject *pixel_format)
 {
-    uint32_t have = array->a.image.pixel_format, wanted;
+    uint32_t have = array->a.image.pixel_format;
     const char *name;
 
     if (!pixel_format || pixel_format == Py_None)
         return 0;
-    if (!(name = PyUnicode_AsUTF8AndSize(pixel_format, NULL)))
+    if (!(name = parse_pixel_format(pixel_format)))
         return -1;
-    if (!(wanted = sluice_pixel_format_find(name))) {
-        PyErr_Format(PyExc_ValueError, "there is no pixel format '%s'", name);
-        return -1;
-    }
-    if (have == wanted)
+    if (have == sluice_pixel_format_find(name))
         return 0;
     if (have)
         raise_as(array->state, ERROR_E_FORMAT, "array '%s' has pixel format %s, not %s: convert it, or ask for %s",

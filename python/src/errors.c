@@ -7,26 +7,10 @@
 
 #include "state.h"
 
-#define RESULT(name, number, text) { #name, number, text },
-static const struct {
-    const char *name;
-    int number;
-    const char *text;
-} results[] = { SLUICE_RESULTS(RESULT) };
-
-/* All but OK, in the order of enum error_index. */
-static PyObject *table(void)
-{
-    PyObject *made = PyList_New(0);
-
-    for (size_t i = 0; made && i < ERROR_COUNT; i++) {
-        PyObject *each = Py_BuildValue("(sis)", results[i].name, results[i].number, results[i].text);
-        if (!each || (results[i].number != SLUICE_OK && PyList_Append(made, each) < 0))
-            Py_CLEAR(made);
-        Py_XDECREF(each);
-    }
-    return made;
-}
+#define NUMBER(name, number, text) number,
+#define LINE(name, number, text)   #name " " #number " " text "\n"
+static const int results[] = { SLUICE_RESULTS(NUMBER) }; /* in the order of enum error_index */
+static const char lines[] = SLUICE_RESULTS(LINE);
 
 static int keep_classes(PyObject *module, struct state *state, PyObject *classes)
 {
@@ -34,7 +18,7 @@ static int keep_classes(PyObject *module, struct state *state, PyObject *classes
     Py_ssize_t next = 0;
 
     for (size_t i = 0; i < ERROR_COUNT; i++)
-        if (results[i].number != SLUICE_OK)
+        if (results[i] != SLUICE_OK)
             state->errors[i] = Py_XNewRef(PyTuple_GetItem(classes, next++));
     for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
         *named[i] = Py_XNewRef(PyTuple_GetItem(classes, next++));
@@ -48,12 +32,11 @@ static int keep_classes(PyObject *module, struct state *state, PyObject *classes
 
 int errors_init(PyObject *module, struct state *state)
 {
-    PyObject *makers = PyImport_ImportModule("sluice._errors"), *list = makers ? table() : NULL;
-    PyObject *classes = list ? PyObject_CallMethod(makers, "make", "O", list) : NULL;
+    PyObject *makers = PyImport_ImportModule("sluice._errors");
+    PyObject *classes = makers ? PyObject_CallMethod(makers, "make", "s", lines) : NULL;
     int r = classes ? keep_classes(module, state, classes) : -1;
 
     Py_XDECREF(classes);
-    Py_XDECREF(list);
     Py_XDECREF(makers);
     return r;
 }
@@ -61,7 +44,7 @@ int errors_init(PyObject *module, struct state *state)
 static PyObject *class_of(const struct state *state, int result)
 {
     for (size_t i = 0; i < ERROR_COUNT; i++)
-        if (results[i].number == result && state->errors[i])
+        if (results[i] == result && state->errors[i])
             return state->errors[i];
     return state->error;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats between Python and the library. sluice/_formats.py converts what programs write to a sequence of tuples, and
- * back: (name, dtype, shape) for a tensor; (name, pixel format, width, height, (primaries, transfer, matrix, range),
- * row order, alpha), and on the way back dtype and shape, for an image.
+ * Formats of Python programs. sluice/_formats.py converts what they write to a sequence of tuples: (name, dtype, shape)
+ * for a tensor; (name, pixel format, width, height, (primaries, transfer, matrix, range), row order, alpha) for an
+ * image.
  */
 #include "source.h"
 
@@ -69,29 +69,4 @@ int format_parse(struct state *state, PyObject *entries, unsigned pitch_align, s
             count = -1;
     }
     return count < 0 ? -1 : 0;
-}
-
-static PyObject *entry_of(const struct state *state, const struct sluice_array *array)
-{
-    const struct sluice_image *image = &array->image;
-
-    if (!image->pixel_format)
-        return Py_BuildValue("(sNN)", array->name, dtype_text(state, array->dtype),
-                             sizes_tuple(array->shape, array->ndim));
-    return Py_BuildValue("(ssII(BBBB)BBNN)", array->name, sluice_pixel_format_name(image->pixel_format), image->width,
-                         image->height, image->colour.primaries, image->colour.transfer, image->colour.matrix,
-                         image->colour.range, image->row_order, image->alpha, dtype_text(state, array->dtype),
-                         sizes_tuple(array->shape, array->ndim));
-}
-
-PyObject *format_entries(const struct state *state, const struct sluice_format *format)
-{
-    PyObject *made = PyTuple_New(format->array_count);
-
-    for (uint32_t i = 0; made && i < format->array_count; i++) {
-        PyObject *entry = entry_of(state, &format->arrays[i]);
-        if (!entry || PyTuple_SetItem(made, (Py_ssize_t)i, entry) < 0)
-            Py_CLEAR(made);
-    }
-    return made;
 }

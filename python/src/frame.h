@@ -26,6 +26,10 @@ struct lease *frame_lease(struct frame *frame);
 /* Removes the lease from the frame and ends its memoryviews; NULL if it has ended already. */
 struct lease *frame_end(struct frame *frame);
 
+/* Ends all frames that the reader has given out: frame_release of each. -1 with an exception, of the last that failed.
+ */
+int frame_release_all(const struct state *state, struct channel *channel);
+
 /* Ends a reader's frame. -1 with an exception if the writer overwrote it while it was read, or if its end could not be
  * queued: then it ends once the work on its streams is done. */
 int frame_release(struct frame *frame);

@@ -9,6 +9,18 @@
 #include "frame.h"
 #include "view.h"
 
+struct parts {
+    struct lease *lease;
+    PyObject *views;
+    struct slot_views *kept;
+};
+
+/* The frame's place in its reader's table: the library numbers the frames that a reader holds. */
+static _Atomic(struct frame *) *place_of(const struct frame *frame, struct channel *channel)
+{
+    return &channel->frames[frame->header.opaque[2] % SLUICE_MAX_SLOTS];
+}
+
 PyObject *frame_new(struct state *state, PyTypeObject *type, struct lease *lease)
 {
     struct frame *frame = PyObject_New(struct frame, type);
@@ -24,18 +36,49 @@ PyObject *frame_new(struct state *state, PyTypeObject *type, struct lease *lease
     frame->header = lease->frame;
     frame->views = NULL;
     frame->kept = NULL;
+    if (lease->channel->reader)
+        atomic_store_explicit(place_of(frame, lease->channel), frame, memory_order_release);
     return (PyObject *)frame;
+}
+
+static struct parts take_parts(struct frame *frame)
+{
+    struct parts parts;
+
+    GUARD(frame)
+    parts = (struct parts){ frame->lease, frame->views, frame->kept };
+    frame->lease = NULL;
+    frame->views = NULL;
+    frame->kept = NULL;
+    UNGUARD()
+    return parts;
+}
+
+static struct frame busy; /* in the table: another thread, where there is no GIL, ends the frame, and it may not go */
+
+/* The same, out of the table. */
+static struct parts take(struct frame *frame)
+{
+    struct parts parts = take_parts(frame);
+    struct frame *there = frame;
+
+    if (parts.lease && parts.lease->channel->reader)
+        while (!atomic_compare_exchange_weak(place_of(frame, parts.lease->channel), &there, NULL) &&
+               (there == frame || there == &busy))
+            there = frame;
+    return parts;
 }
 
 void frame_dealloc(PyObject *self)
 {
     struct frame *frame = (struct frame *)self;
+    struct parts parts = take(frame);
     PyTypeObject *type = Py_TYPE(self);
 
-    (void)lease_drop(frame->lease);
+    (void)lease_drop(parts.lease);
     lease_weak_drop(frame->past);
-    Py_XDECREF(frame->views);
-    slot_views_drop(frame->kept);
+    Py_XDECREF(parts.views);
+    slot_views_drop(parts.kept);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -80,47 +123,63 @@ static void end_views(PyObject *views)
     Py_DECREF(views);
 }
 
+static void end_parts(struct parts *parts)
+{
+    PyObject *type, *value, *traceback;
+
+    if (!parts->views && !parts->kept)
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (parts->views)
+        end_views(parts->views);
+    slot_views_drop(parts->kept);
+    PyErr_Restore(type, value, traceback);
+}
+
 struct lease *frame_end(struct frame *frame)
 {
-    struct slot_views *kept;
-    struct lease *lease;
-    PyObject *views;
+    struct parts parts = take(frame);
 
-    GUARD(frame)
-    lease = frame->lease;
-    frame->lease = NULL;
-    views = frame->views;
-    frame->views = NULL;
-    kept = frame->kept;
-    frame->kept = NULL;
-    UNGUARD()
-    if (views || kept) {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        if (views)
-            end_views(views);
-        slot_views_drop(kept);
-        PyErr_Restore(type, value, traceback);
-    }
-    return lease;
+    end_parts(&parts);
+    return parts.lease;
+}
+
+static int end_lease(const struct state *state, struct lease *lease)
+{
+    int r = lease_drop(lease);
+
+    if (r == 0 || r == SLUICE_E_CAPTURING || r == SLUICE_E_FORKED) /* deferred; or the lease is the parent process's */
+        return 0;
+    raise_result(state, r);
+    return -1;
 }
 
 int frame_release(struct frame *frame)
 {
     struct lease *lease = frame_end(frame);
-    bool looks_on = lease && lease_weak_ref(lease);
-    int r;
 
-    if (looks_on) {
+    if (lease && lease_weak_ref(lease)) {
         GUARD(frame)
         frame->past = lease;
         UNGUARD()
     }
-    r = lease_drop(lease);
-    if (r == 0 || r == SLUICE_E_CAPTURING || r == SLUICE_E_FORKED) /* deferred; or the lease is the parent process's */
-        return 0;
-    raise_result(frame->state, r);
-    return -1;
+    return end_lease(frame->state, lease);
+}
+
+int frame_release_all(const struct state *state, struct channel *channel)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < SLUICE_MAX_SLOTS; i++) {
+        struct frame *frame = atomic_load(&channel->frames[i]);
+        if (!frame || frame == &busy || !atomic_compare_exchange_strong(&channel->frames[i], &frame, &busy))
+            continue;
+        struct parts parts = take_parts(frame);
+        atomic_store(&channel->frames[i], NULL);
+        end_parts(&parts);
+        r = end_lease(state, parts.lease) < 0 ? -1 : r;
+    }
+    return r;
 }
 
 /* ---- arrays ---- */
@@ -203,17 +262,11 @@ static PyObject *gpu_view(struct frame *frame, struct lease *lease, PyObject *na
 /* -1 with an exception. */
 static int parse_kind(PyObject *kind, bool on_gpu, enum framework *framework)
 {
-    const char *text = NULL;
+    bool text = on_gpu && kind && PyUnicode_Check(kind);
 
-    *framework = FRAMEWORK_TORCH;
-    if (!kind || kind == Py_None)
-        return 0;
-    if (PyUnicode_Check(kind) && !(text = PyUnicode_AsUTF8AndSize(kind, NULL)))
-        return -1;
-    if (on_gpu && text && strcmp(text, "torch") == 0)
-        return 0;
-    *framework = FRAMEWORK_CUPY;
-    if (on_gpu && text && strcmp(text, "cupy") == 0)
+    *framework = text && PyUnicode_CompareWithASCIIString(kind, "cupy") == 0 ? FRAMEWORK_CUPY : FRAMEWORK_TORCH;
+    if (!kind || kind == Py_None || *framework == FRAMEWORK_CUPY ||
+        (text && PyUnicode_CompareWithASCIIString(kind, "torch") == 0))
         return 0;
     PyErr_Format(PyExc_ValueError,
                  on_gpu ? "kind is %R: it must be \"torch\" or \"cupy\""

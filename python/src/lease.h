@@ -41,6 +41,7 @@ struct channel {
     _Atomic(void *) as_tensor;     /* address of the reader's last frame that became a PyTorch tensor, or NULL */
     _Atomic int64_t typical_wait;  /* ns of a reader's last waits */
     _Atomic(struct views *) views; /* cached views of its slots (view.c) */
+    _Atomic(struct frame *) frames[SLUICE_MAX_SLOTS]; /* a reader's that were not released (frame_base.c) */
     char name[SLUICE_MAX_NAME + 16];
 };
 

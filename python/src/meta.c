@@ -6,22 +6,12 @@
 
 #include "frame.h"
 
-/* Replaces Python's exception for an object without a buffer if it lies on a GPU. */
-static void explain(struct state *state, PyObject *meta)
+/* The bytes of a str, or of what JSON can hold; NULL with an exception that says how to give others. */
+static PyObject *encode(struct state *state, PyObject *meta)
 {
-    PyObject *kind, *value, *traceback, *interop, *done;
-
-    PyErr_Fetch(&kind, &value, &traceback);
-    interop = imported(&state->interop, "sluice._interop");
-    done = interop ? PyObject_CallMethod(interop, "explain_meta", "O", meta) : NULL;
-    if (!done) {
-        Py_XDECREF(kind);
-        Py_XDECREF(value);
-        Py_XDECREF(traceback);
-        return;
-    }
-    Py_DECREF(done);
-    PyErr_Restore(kind, value, traceback);
+    PyErr_Clear(); /* Python's, for an object without a buffer */
+    PyObject *interop = imported(&state->interop, "sluice._interop");
+    return interop ? PyObject_CallMethod(interop, "encode_meta", "(O)", meta) : NULL;
 }
 
 /* Through the library's own copy, which checks that the CPU can access what an object claims it can. */
@@ -45,8 +35,10 @@ int meta_set(struct state *state, struct sluice_frame *frame, PyObject *meta)
     int r = 0;
 
     if (PyObject_GetBuffer(meta, &buffer, PyBUF_SIMPLE) < 0) {
-        explain(state, meta);
-        return -1;
+        PyObject *encoded = encode(state, meta);
+        r = encoded ? meta_set(state, frame, encoded) : -1;
+        Py_XDECREF(encoded);
+        return r;
     }
     if (buffer.len > SLUICE_MAX_META) {
         PyErr_Format(PyExc_ValueError, "%zd bytes of metadata: at most %d are possible", buffer.len, SLUICE_MAX_META);

@@ -3,8 +3,10 @@
  * The module: its types, its exceptions, and what they need to be in several interpreters at once.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cipd.h"
+#include "clock.h"
 #include "cuda_link.h"
 #include "pinned.h"
 #include "source.h"
@@ -42,48 +44,90 @@ static PyObject *forget(PyObject *module, PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
-static PyObject *pixel_formats(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+/* _pixel_format(which): the name of a pixel format, by one of its names or by its number; None if there is none. */
+static PyObject *pixel_format(PyObject *Py_UNUSED(module), PyObject *which)
 {
-    static const char *const names[] = {
-#define NAME(name, number, text) text,
-        SLUICE_PIXEL_FORMATS(NAME)
-#undef NAME
-    };
-    PyObject *made = PyTuple_New(sizeof names / sizeof names[0]);
+    const char *name = PyUnicode_Check(which) ? PyUnicode_AsUTF8AndSize(which, NULL) : NULL;
+    uint32_t number = name ? sluice_pixel_format_find(name) : 0;
 
-    for (size_t i = 0; made && i < sizeof names / sizeof names[0]; i++) {
-        PyObject *name = PyUnicode_FromString(names[i]);
-        if (!name || PyTuple_SetItem(made, (Py_ssize_t)i, name) < 0)
-            Py_CLEAR(made);
-    }
-    return made;
+    if (PyErr_Occurred() || (!PyUnicode_Check(which) && !parse_u32(which, &number)))
+        return NULL;
+    const char *text = sluice_pixel_format_name(number);
+    return strcmp(text, "none") == 0 ? Py_NewRef(Py_None) : PyUnicode_FromString(text);
 }
 
-static PyObject *channels(PyObject *module, PyObject *args)
+/* ---- what there is: C's structs, which sluice/_registry.py unpacks ---- */
+
+/* _registry_list(folder): the entries, one after the other. */
+static PyObject *registry_list(PyObject *module, PyObject *args)
 {
     struct sluice_registry_entry *entries = NULL;
     const char *folder = NULL;
-    size_t capacity = 64, count = 0;
+    size_t capacity, count = 0;
     int r;
 
-    if (!PyArg_ParseTuple(args, "|z:channels", &folder))
+    if (!PyArg_ParseTuple(args, "z:channels", &folder))
         return NULL;
-    for (;; capacity = count + 16) {
+    do {
+        capacity = count + 64;
         free(entries);
         if (!(entries = malloc(capacity * sizeof *entries)))
             return PyErr_NoMemory();
         Py_BEGIN_ALLOW_THREADS r = sluice_registry_list(folder, entries, capacity, &count);
-        Py_END_ALLOW_THREADS if (r != 0 || count <= capacity) break;
-    }
-    PyObject *made = r == 0 ? PyList_New(0) : raise_result(PyModule_GetState(module), r);
-    for (size_t i = 0; made && i < count; i++) {
-        PyObject *name = entries[i].live ? PyUnicode_FromString(entries[i].name) : NULL;
-        if (entries[i].live && (!name || PyList_Append(made, name) < 0))
-            Py_CLEAR(made);
-        Py_XDECREF(name);
-    }
+        Py_END_ALLOW_THREADS
+    } while (r == 0 && count > capacity);
+    PyObject *made = struct_or_raise(PyModule_GetState(module), r, entries, count * sizeof *entries);
     free(entries);
     return made;
+}
+
+/* _channel_info(name, seconds): its info, and its readers'. */
+static PyObject *channel_info(PyObject *module, PyObject *args)
+{
+    struct sluice_channel_info info = { .size = sizeof info };
+    struct sluice_reader_info readers[SLUICE_MAX_READERS];
+    struct state *state = PyModule_GetState(module);
+    const char *name;
+    double seconds;
+    int r;
+
+    if (!PyArg_ParseTuple(args, "sd:info", &name, &seconds))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS r = sluice_channel_info(name, (int64_t)(seconds * 1e9), &info, readers, SLUICE_MAX_READERS);
+    Py_END_ALLOW_THREADS if (r != 0) return raise_result(state, r);
+    size_t count = info.readers < SLUICE_MAX_READERS ? info.readers : SLUICE_MAX_READERS;
+    return Py_BuildValue("(NN)", struct_or_raise(state, r, &info, sizeof info),
+                         struct_or_raise(state, r, readers, count * sizeof readers[0]));
+}
+
+static void close_watch(PyObject *capsule)
+{
+    sluice_watch *watch = PyCapsule_GetPointer(capsule, "sluice.watch");
+
+    (void)sluice_registry_watch_close(&watch);
+}
+
+static PyObject *watch_open(PyObject *module, PyObject *args)
+{
+    const char *folder = NULL;
+    sluice_watch *watch;
+
+    if (!PyArg_ParseTuple(args, "z:watch", &folder))
+        return NULL;
+    int r = sluice_registry_watch_open(&watch, folder);
+    return r == 0 ? PyCapsule_New(watch, "sluice.watch", close_watch) : raise_result(PyModule_GetState(module), r);
+}
+
+/* _watch_next(watch): waits for a moment. True if something changed. */
+static PyObject *watch_next(PyObject *module, PyObject *capsule)
+{
+    sluice_watch *watch = PyCapsule_GetPointer(capsule, "sluice.watch");
+    int r;
+
+    if (!watch)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS r = sluice_registry_watch_next(watch, SLICE);
+    Py_END_ALLOW_THREADS return r < 0 ? raise_result(PyModule_GetState(module), r) : PyBool_FromLong(r == 0);
 }
 
 /* _own_methods(class): gives a class in Python the methods of its base as its own. Interpreters specialize calls of
@@ -108,8 +152,11 @@ static PyMethodDef methods[] = {
     { "_describe", METHOD(describe), METH_O, NULL },
     { "_pinned", METHOD(pinned), METH_NOARGS, NULL },
     { "_forget", METHOD(forget), METH_NOARGS, NULL },
-    { "pixel_formats", METHOD(pixel_formats), METH_NOARGS, DOC_pixel_formats },
-    { "channels", METHOD(channels), METH_VARARGS, DOC_channels },
+    { "_pixel_format", METHOD(pixel_format), METH_O, NULL },
+    { "_registry_list", METHOD(registry_list), METH_VARARGS, NULL },
+    { "_channel_info", METHOD(channel_info), METH_VARARGS, NULL },
+    { "_watch_open", METHOD(watch_open), METH_VARARGS, NULL },
+    { "_watch_next", METHOD(watch_next), METH_O, NULL },
     { "_cipd_look", METHOD(cipd_look), METH_VARARGS, NULL },
     { "current_stream", METHOD(current_stream), METH_VARARGS | METH_KEYWORDS, DOC_current_stream },
     { "_device_reset", METHOD(reset_device), METH_O, NULL },

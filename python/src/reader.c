@@ -89,13 +89,6 @@ static PyObject *keep_last(struct reader *reader, PyObject *frame)
     return frame;
 }
 
-static PyObject *iter(PyObject *self)
-{
-    if (!((struct reader *)self)->channel)
-        return raise_as(((struct reader *)self)->state, ERROR_E_CLOSED, "this reader is closed");
-    return Py_NewRef(self);
-}
-
 static PyObject *iter_next(PyObject *self)
 {
     struct reader *reader = (struct reader *)self;
@@ -168,6 +161,18 @@ static PyObject *descriptor(PyObject *self, PyObject *Py_UNUSED(none))
 
 /* ---- methods ---- */
 
+static PyObject *release_all(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct reader *reader = (struct reader *)self;
+    struct channel *channel = reader_keep_channel(reader);
+    int r = channel ? frame_release_all(reader->state, channel) : 0;
+
+    channel_drop(channel);
+    if (r < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *close_(PyObject *self, PyObject *Py_UNUSED(none))
 {
     if (reader_close((struct reader *)self) < 0)
@@ -194,41 +199,21 @@ static void reader_dealloc(PyObject *self)
 
 /* ---- inspection ---- */
 
-static bool read_stats(struct reader *reader, struct sluice_reader_stats *stats)
-{
-    struct channel *channel = reader_channel(reader);
-
-    stats->size = sizeof *stats;
-    if (!channel)
-        return false;
-    int r = sluice_reader_stats(channel->reader, stats);
-    channel_drop(channel);
-    if (r != 0)
-        raise_result(reader->state, r);
-    return r == 0;
-}
-
-/* The values of sluice._info.ReaderStats. */
+/* C's struct. */
 static PyObject *stats(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    struct sluice_reader_stats s = { 0 };
+    struct sluice_reader_stats s = { .size = sizeof s };
+    struct reader *reader = (struct reader *)self;
+    struct channel *channel = reader_channel(reader);
 
-    if (!read_stats((struct reader *)self, &s))
+    if (!channel)
         return NULL;
-    return Py_BuildValue("(NKKKKKIIKKK)", PyBool_FromLong(s.connected), (unsigned long long)s.session,
-                         (unsigned long long)s.taken, (unsigned long long)s.missed, (unsigned long long)s.retries,
-                         (unsigned long long)s.sessions, s.held, s.depth, (unsigned long long)s.lag,
-                         (unsigned long long)s.latency_ns, (unsigned long long)s.lost);
+    int r = sluice_reader_stats(channel->reader, &s);
+    channel_drop(channel);
+    return struct_or_raise(reader->state, r, &s, sizeof s);
 }
 
-static PyObject *get_slots(PyObject *self, void *Py_UNUSED(closure))
-{
-    struct sluice_reader_stats s = { 0 };
-
-    return read_stats((struct reader *)self, &s) ? PyLong_FromUnsignedLong(s.slots) : NULL;
-}
-
-/* As format_entries, or None. */
+/* C's struct, or None. */
 static PyObject *format(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct reader *reader = (struct reader *)self;
@@ -244,7 +229,7 @@ static PyObject *format(PyObject *self, PyObject *Py_UNUSED(none))
     channel_drop(channel);
     if (r == SLUICE_NO_WRITER)
         Py_RETURN_NONE;
-    return r == 0 ? format_entries(reader->state, &format) : raise_result(reader->state, r);
+    return struct_or_raise(reader->state, r, &format, sizeof format);
 }
 
 static PyObject *get_device(PyObject *self, void *Py_UNUSED(closure))
@@ -300,6 +285,7 @@ static PyObject *retry(PyObject *self, PyObject *Py_UNUSED(none))
 static PyMethodDef methods[] = {
     { "next", METHOD(next), METH_FASTCALL | METH_KEYWORDS, DOC_Reader_next },
     { "latest", METHOD(latest), METH_FASTCALL | METH_KEYWORDS, DOC_Reader_latest },
+    { "release_all", METHOD(release_all), METH_NOARGS, DOC_Reader_release_all },
     { "close", METHOD(close_), METH_NOARGS, DOC_Reader_close },
     { "_poll", METHOD(poll), METH_VARARGS, NULL },
     { "_descriptor", METHOD(descriptor), METH_NOARGS, NULL },
@@ -311,16 +297,21 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef fields[] = {
-    { "name", get_name, NULL, DOC_Reader_name, NULL },       { "mode", get_mode, NULL, DOC_Reader_mode, NULL },
-    { "closed", get_closed, NULL, DOC_Reader_closed, NULL }, { "device", get_device, NULL, DOC_Reader_device, NULL },
-    { "slots", get_slots, NULL, DOC_Reader_slots, NULL },    { NULL, NULL, NULL, NULL, NULL },
+    { "name", get_name, NULL, DOC_Reader_name, NULL },
+    { "mode", get_mode, NULL, DOC_Reader_mode, NULL },
+    { "closed", get_closed, NULL, DOC_Reader_closed, NULL },
+    { "device", get_device, NULL, DOC_Reader_device, NULL },
+    { NULL, NULL, NULL, NULL, NULL },
 };
 
 static PyType_Slot slots[] = {
-    SLOT(Py_tp_new, reader_new),  SLOT(Py_tp_dealloc, reader_dealloc),
-    SLOT(Py_tp_iter, iter),       SLOT(Py_tp_iternext, iter_next),
-    SLOT(Py_tp_methods, methods), SLOT(Py_tp_getset, fields),
-    SLOT(Py_tp_doc, DOC_Reader),  { 0, NULL },
+    SLOT(Py_tp_new, reader_new),
+    SLOT(Py_tp_dealloc, reader_dealloc),
+    SLOT(Py_tp_iternext, iter_next),
+    SLOT(Py_tp_methods, methods),
+    SLOT(Py_tp_getset, fields),
+    SLOT(Py_tp_doc, DOC_Reader),
+    { 0, NULL },
 };
 
 TYPE_SPEC(reader, "sluice._sluice._Reader", struct reader, Py_TPFLAGS_BASETYPE, slots);

@@ -72,7 +72,4 @@ bool source_is_plain(const struct sluice_array *array);
 /* From a sequence of sluice/_formats.py's entries. -1 with an exception. */
 int format_parse(struct state *state, PyObject *entries, unsigned pitch_align, struct sluice_format *out);
 
-/* Such entries, as a tuple. */
-PyObject *format_entries(const struct state *state, const struct sluice_format *format);
-
 #endif

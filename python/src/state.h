@@ -156,7 +156,16 @@ int parse_u32(PyObject *object, void *out);
 
 #define MAX_IDS 64
 
-/* User or group ids: a sequence of at most MAX_IDS ints, or None. */
+/* A struct of C's, for sluice/_structs.py to unpack; NULL with the exception of `r`. */
+static inline PyObject *struct_or_raise(const struct state *state, int r, const void *data, size_t size)
+{
+    return r == 0 ? PyBytes_FromStringAndSize(data, (Py_ssize_t)size) : raise_result(state, r);
+}
+
+/* The name of a pixel format; NULL with an exception, which has the name that was meant. */
+const char *parse_pixel_format(PyObject *object);
+
+/* User or group ids, as sluice/_checks.py packs them. */
 int parse_ids(PyObject *object, uint32_t *ids, uint32_t *count);
 
 PyObject *sizes_tuple(const int64_t *values, int count);

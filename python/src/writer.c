@@ -198,23 +198,17 @@ static void writer_dealloc(PyObject *self)
 
 /* ---- inspection ---- */
 
-/* The values of sluice._info.WriterStats. */
+/* C's struct. */
 static PyObject *stats(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct writer *writer = (struct writer *)self;
     struct sluice_writer_stats s = { .size = sizeof s };
-    typedef unsigned long long ull;
 
     if (!writer_enter(writer))
         return NULL;
     int r = sluice_writer_stats(writer->channel->writer, &s);
     channel_leave(writer->channel);
-    if (r != 0)
-        return raise_result(writer->state, r);
-    return Py_BuildValue("(IKKKKKKKKIIKKKKKII)", s.readers, (ull)s.session, (ull)s.committed, (ull)s.dropped,
-                         (ull)s.cancelled, (ull)s.stolen, (ull)s.bytes, (ull)s.copied_bytes, (ull)s.waited_ns, s.slots,
-                         s.generation, (ull)s.evicted, (ull)s.readers_total, (ull)s.readers_died, (ull)s.refused,
-                         (ull)s.graph_sends, s.name_restored, s.name_lost);
+    return struct_or_raise(writer->state, r, &s, sizeof s);
 }
 
 /* _has_readers(count) */
@@ -230,7 +224,7 @@ static PyObject *has_readers(PyObject *self, PyObject *count)
     return r < 0 ? raise_result(writer->state, r) : PyBool_FromLong(r == 0);
 }
 
-/* As format_entries. */
+/* C's struct. */
 static PyObject *format(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct writer *writer = (struct writer *)self;
@@ -240,7 +234,7 @@ static PyObject *format(PyObject *self, PyObject *Py_UNUSED(none))
         return NULL;
     int r = sluice_writer_format(writer->channel->writer, &format);
     channel_leave(writer->channel);
-    return r == 0 ? format_entries(writer->state, &format) : raise_result(writer->state, r);
+    return struct_or_raise(writer->state, r, &format, sizeof format);
 }
 
 static PyObject *get_closed(PyObject *self, void *Py_UNUSED(closure))

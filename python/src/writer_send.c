@@ -149,7 +149,7 @@ static int prepare(struct writer *writer, struct send *send, PyObject *given)
 static int check_pixel_format(struct writer *writer, struct channel *channel, const char *pixel_format)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
-    uint32_t wanted = sluice_pixel_format_find(pixel_format), have;
+    uint32_t have;
     int r = sluice_writer_format(channel->writer, &format);
 
     if (r != 0) {
@@ -157,7 +157,7 @@ static int check_pixel_format(struct writer *writer, struct channel *channel, co
         return -1;
     }
     have = format.arrays[0].image.pixel_format;
-    if (wanted && wanted == have)
+    if (have == sluice_pixel_format_find(pixel_format))
         return 0;
     raise_as(writer->state, ERROR_E_FORMAT, "channel '%s' has pixel format %s, and the array has %s: convert it",
              channel->name, sluice_pixel_format_name(have), pixel_format);
@@ -363,7 +363,7 @@ PyObject *writer_send(PyObject *self, PyObject *const *args, Py_ssize_t count, P
         PyErr_SetString(PyExc_TypeError, "send() takes an array, or a mapping of names to arrays");
         return NULL;
     }
-    if (values[4] && values[4] != Py_None && !(pixel_format = PyUnicode_AsUTF8AndSize(values[4], NULL)))
+    if (values[4] && values[4] != Py_None && !(pixel_format = parse_pixel_format(values[4])))
         return NULL;
     send.count = 0;
     send.choice = (struct stream_choice){ .stream = NULL };

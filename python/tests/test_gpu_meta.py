@@ -43,9 +43,9 @@ def test_arrays_on_a_gpu(gpu, writer, reader):
             for way in each_way(writer, meta):
                 with pytest.raises(TypeError, match="meta.*GPU.*bytes"):
                     way()
-    for wrong in (3, "text", object()):
+    for wrong in (3, object()):
         for way in each_way(writer, wrong):
-            with pytest.raises(TypeError, match="bytes-like"):
+            with pytest.raises(TypeError, match="must be bytes"):
                 way()
 
 

@@ -63,7 +63,7 @@ def is_none(grown, room):
 @pytest.mark.limit(1800)
 def test_a_million_frames(scale):
     frames = int(1_000_000 * scale)
-    with sluice.Writer("leak", {"image": sluice.Image("bgr24", 32, 16), "boxes": ((10, 4), "float32")}) as writer:
+    with sluice.Writer("leak", {"image": sluice.Image("bgr24", 32, 16), "boxes": ((10, 4), "float32")}, resize=True) as writer:
         reader = sluice.Reader("leak", hold=3)
         boxes = np.zeros((3, 4), "f4")
         picture = np.zeros((16, 32, 3), "u1")
@@ -104,7 +104,7 @@ def test_frames_that_fail_leak_nothing():
         wrong = np.zeros(64, "f4")
 
         def one(_):
-            for call in (lambda: writer.send(wrong), lambda: writer.frame(meta="x"), lambda: reader.next(timeout=0),
+            for call in (lambda: writer.send(wrong), lambda: writer.frame(meta=3), lambda: reader.next(timeout=0),
                          lambda: writer.frame()["nope"], lambda: writer.send(object()), lambda: sluice.Reader("none"),
                          lambda: sluice.Writer("leak", shape=3), lambda: sluice.Writer("x", shape=-1)):
                 with pytest.raises((sluice.Error, TypeError, KeyError)):
@@ -144,7 +144,7 @@ def test_generations_leak_nothing(scale):
 
 def test_frames_that_threads_forget_are_cancelled():
     """A begun frame may die on any thread, also while another is inside the writer."""
-    with sluice.Writer("leak", shape=64, slots=8, max_slots=16) as writer:
+    with sluice.Writer("leak", shape=1 << 16, slots=8, max_slots=16) as writer:
         stop = threading.Event()
 
         def forget():

@@ -133,7 +133,16 @@ def test_a_new_session_is_told():
                     break
                 except sluice.Closed:
                     time.sleep(0.01)
-            assert frame.new_session == (session > 0) and frame.session == writer.stats().session
+            assert frame.new_session and frame.new_format and frame.session == writer.stats().session
+            frame.release()
+            commit(writer)
+            frame = reader.next(timeout=60)
+            assert not frame.new_session and not frame.new_format
+            frame.release()
+            writer.reformat(shape=5)
+            writer.send(bytes(5))
+            frame = reader.next(timeout=60)
+            assert not frame.new_session and frame.new_format
             frame.release()
 
 
@@ -221,9 +230,8 @@ def test_closing():
     with sluice.Writer("cam", shape=4) as writer:
         with sluice.Reader("cam") as reader:
             commit(writer)
-            assert repr(reader) == "<sluice.Reader of 'cam'>"
         reader.close()
-        assert reader.closed and repr(reader) == "<sluice.Reader closed>"
+        assert reader.closed and repr(reader) == "<sluice.Reader, closed>"
         for call in (reader.next, reader.latest, reader.fileno, reader.stats, lambda: next(reader), lambda: iter(reader),
                      lambda: reader.format, lambda: reader.name):
             with pytest.raises(sluice.StaleError):

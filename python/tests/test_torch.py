@@ -43,7 +43,7 @@ def test_a_tensor_is_the_slot_that_is_written():
 
 def test_tensors_of_any_strides():
     values = torch.arange(24, dtype=torch.float32).reshape(4, 6)
-    with sluice.Writer.like("t", values) as writer, sluice.Reader("t") as reader:
+    with sluice.Writer.like("t", values, resize=True) as writer, sluice.Reader("t") as reader:
         assert writer.format == {"data": sluice.Tensor((4, 6), "float32")}
         for source in (values.T.contiguous().T, values.flip(0), values[:, :1].expand(4, 6), values[1:2, ::2].expand(4, 3)):
             writer.send(source)

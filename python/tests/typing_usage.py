@@ -36,6 +36,23 @@ def cuda_links(name: str) -> None:
     sluice.cipd_look(name).index = 3  # type: ignore[misc]
 
 
+def look() -> None:
+    assert_type(sluice.info("camera", timeout=2).readers[0].held, int)
+    for event in sluice.watch(timeout=1):
+        assert_type(event.live, bool)
+    sluice.Image("bgr", 640, 480)  # type: ignore[arg-type]
+
+
+def describe(writer: sluice.Writer, frame: sluice.Frame) -> None:
+    with writer.frame(meta={"pose": [1, 2]}) as begun:
+        begun.meta = "text"
+    writer.send(bytes(4), meta="text")
+    writer.send(bytes(4), meta=3)  # type: ignore[arg-type]
+    for name, array in frame.items():
+        assert_type(name, str)
+        assert_type(array.pixel_format == "bgr24", bool)
+
+
 def read() -> int:
     total = 0
     with sluice.Reader("camera", mode="in_order", wait=None, ahead=True, ahead_timeout=0.5) as reader:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .. import Reader, Writer, WriterStats, _sluice
+from .._structs import first_array
 from .cuda_runtime_types import cudaIpcEventHandle_t, cudaIpcMemHandle_t
 from .shm_protocol import DtypeCodec, SHMLayout
 
@@ -81,9 +82,9 @@ def _native_info(channel: Reader | Writer) -> dict[str, Any]:
             "dtype": None, "addresses": (), "writer_pid": 0, "by_sluice": True, "barrier_skips": 0, "graph_frames": 0}
     if isinstance(stats, WriterStats):
         return info | {"index": stats.committed}
-    entries = channel._format()
-    if entries:
-        *_, dtype, shape = entries[0]
+    format = channel._format()
+    if format:
+        dtype, shape = first_array(format)
         info |= {"dtype": dtype, "shape": (*shape, 1, 1, 1)[:3]}
     return info | {"state": "running" if stats.connected else "absent", "slots": channel.slots}  # type: ignore[union-attr]
 

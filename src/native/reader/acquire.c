@@ -26,7 +26,7 @@ static int report_no_writer(const struct sl_reader *reader, int result, const ch
 static int report_timeout(const struct sl_reader *reader)
 {
     if (reader->session && !sl_wait_over(reader->session))
-        return sl_fail(SLUICE_TIMEOUT, "channel '%s': no new frame came in time", reader->base.name);
+        return sl_fail(SLUICE_TIMEOUT, "channel '%s' has a writer, but no new frame came in time", reader->base.name);
     return report_no_writer(reader, SLUICE_NO_WRITER, "has no writer at the moment");
 }
 

@@ -28,8 +28,12 @@ static int complete_params(struct sluice_reader_params *params)
     if (params->every == 0)
         params->every = 1;
     if (params->hold > SLUICE_MAX_SLOTS || params->depth > SLUICE_MAX_SLOTS)
-        return sl_fail(SLUICE_E_LIMIT, "channel '%s': hold %u and depth %u, %d at most", name, params->hold,
-                       params->depth, SLUICE_MAX_SLOTS);
+        return sl_fail(
+            SLUICE_E_LIMIT,
+            "channel '%s': %s %u is too much, a channel allows two less than it has slots, of which there are "
+            "%d at most: ask for less",
+            name, params->hold > SLUICE_MAX_SLOTS ? "hold" : "depth",
+            params->hold > SLUICE_MAX_SLOTS ? params->hold : params->depth, SLUICE_MAX_SLOTS);
     if (params->writable > 1)
         return sl_fail(SLUICE_E_INVALID, "channel '%s': writable is 0 or 1, not %u", name, params->writable);
     if (params->ahead > 1)
