@@ -20,6 +20,8 @@ from ._info import CipdInfo, CipdSlot, ReaderStats, WriterStats, cipd_look
 from ._parallel import parallel
 from ._registry import ChannelEvent, ChannelInfo, ReaderInfo, channels, info, watch
 from ._reader import Reader
+from ._recorded import RecordedArray, RecordedFrame
+from ._recording import Recording
 from ._sluice import *  # noqa: F403
 from ._sluice import __version__
 from ._streams import Stream
@@ -27,7 +29,7 @@ from ._writer import Writer
 
 __all__ = sorted({name for name in vars(_sluice) if not name.startswith("_")} | {
     "ChannelEvent", "ChannelInfo", "CipdInfo", "CipdSlot", "Colour", "Event", "Image", "Reader", "ReaderInfo", "ReaderStats",
-    "Stream", "Tensor", "Writer", "WriterStats", "channels",
+    "RecordedArray", "RecordedFrame", "Recording", "Stream", "Tensor", "Writer", "WriterStats", "channels",
     "cipd_look", "info", "parallel", "pixel_formats", "reset", "synchronize", "watch"})
 
 if _os.environ.get("SLUICE_DEBUG"):

@@ -41,6 +41,11 @@ def look() -> None:
     for event in sluice.watch(timeout=1):
         assert_type(event.live, bool)
     sluice.Image("bgr", 640, 480)  # type: ignore[arg-type]
+    with sluice.Recording("take.slr", damaged=True) as recording:
+        assert_type(recording[0], sluice.RecordedFrame)
+        assert_type(recording[1:], list[sluice.RecordedFrame])
+        assert_type(recording.at(1.5)["depth"], sluice.RecordedArray)
+        recording["depth"]  # type: ignore[call-overload]
 
 
 def describe(writer: sluice.Writer, frame: sluice.Frame) -> None:
