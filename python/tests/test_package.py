@@ -12,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import zipfile
 
 import pytest
@@ -20,6 +21,7 @@ import sluice
 from eventually import SECONDS
 
 PACKAGE = pathlib.Path(sluice.__file__).parent
+DISTRIBUTION = tomllib.loads((pathlib.Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["name"]
 
 
 def test_the_command_comes_with_it():
@@ -35,8 +37,16 @@ def test_the_command_comes_with_it():
 
 
 def test_one_version():
-    assert importlib.metadata.version("sluice") == sluice.__version__
-    assert importlib.metadata.requires("sluice") and all("extra ==" in each for each in importlib.metadata.requires("sluice"))
+    assert importlib.metadata.version(DISTRIBUTION) == sluice.__version__
+    requires = importlib.metadata.requires(DISTRIBUTION)
+    assert requires and all("extra ==" in each for each in requires)
+
+
+def test_the_distribution_has_a_name_of_its_own():
+    """The name that pip knows is in one place; `sluice` there is another project."""
+    assert DISTRIBUTION in importlib.metadata.packages_distributions()["sluice"] and DISTRIBUTION != "sluice"
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "python.md").read_text()
+    assert f"`{DISTRIBUTION}`" in page
 
 
 def test_import_is_quick_and_needs_nothing(run):
@@ -172,7 +182,7 @@ def test_what_hands_out_a_slots_memory_warns():
 
 
 def test_extras_of_the_frameworks():
-    extras = importlib.metadata.metadata("sluice").get_all("Provides-Extra")
+    extras = importlib.metadata.metadata(DISTRIBUTION).get_all("Provides-Extra")
     assert {"numpy", "opencv", "torch", "ml-dtypes"} <= set(extras)
 
 
