@@ -2,12 +2,13 @@
 #
 # Shortcuts for common tasks. Meson does the build: see meson.build.
 PREFIX ?= /usr/local
+LIBDIR ?= lib
 BUILD = gcc
 
 help:
 	@echo 'make demo       demonstrate Sluice with a real video, within a minute'
 	@echo 'make test       build and run all tests'
-	@echo 'make install    install library, headers and command (PREFIX=$(PREFIX), DESTDIR=)'
+	@echo 'make install    install library, headers and command (PREFIX=$(PREFIX), LIBDIR=$(LIBDIR), DESTDIR=)'
 	@echo 'make asan       run the tests with the address sanitizer'
 	@echo 'make tsan       run the tests with the thread sanitizer'
 	@echo 'make coverage   run the tests and count the lines that they execute'
@@ -32,7 +33,7 @@ asan tsan coverage:
 install:
 	@dev/setup build
 	@test -f build-release/build.ninja || meson setup build-release --buildtype=release -Dtests=disabled
-	@meson configure build-release -Dprefix=$(abspath $(PREFIX))
+	@meson configure build-release -Dprefix=$(abspath $(PREFIX)) -Dlibdir=$(LIBDIR)
 	@ninja -C build-release
 	@meson install -C build-release --no-rebuild
 	@test -n '$(DESTDIR)' || ldconfig 2>/dev/null || true

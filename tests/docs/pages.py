@@ -51,7 +51,7 @@ def variables(root):
             found.setdefault(name, path.relative_to(root))
     for path in map(root.joinpath, ("tests/run", "python/run-tests", "tools/demo/run", "dev/setup", ".ci/run", "Makefile")):
         if path.exists():
-            for name in re.findall(r"\$\{?(SLUICE_\w+|CI|PREFIX|DESTDIR)\b", path.read_text().replace("$(", "${")):
+            for name in re.findall(r"\$\{?(SLUICE_\w+|CI|PREFIX|LIBDIR|DESTDIR)\b", path.read_text().replace("$(", "${")):
                 found.setdefault(name, path.relative_to(root))
     return found
 
