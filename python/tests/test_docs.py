@@ -155,6 +155,28 @@ def test_the_readmes_two_programs():
     assert shown[-1] == ["250", "249"] and all(int(sequence) == int(value) + 1 for sequence, value in shown)
 
 
+def test_the_tutorial_as_pasted(tmp_path, monkeypatch):
+    """Its two pages into one shell, which goes from one to the next; in place of a camera and a window there is what they offer."""
+    cv2 = pytest.importorskip("cv2", reason="opencv-python-headless is not installed")
+    monkeypatch.syspath_prepend(ROOT / "tests" / "docs")
+    import page
+    pasted = [block for number in (1, 2) for block in page.blocks(ROOT / "docs" / f"tutorial-{number}.md")]
+    assert [block.file for block in pasted if block.file] == ["camera.py", "filter.py", "display.py", "recorder.py"]
+    python = tmp_path / "bin" / "python"  # an interpreter may have no command of that name
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    path = f"{python.parent}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "PYTHONWARNINGS": "error", "SLUICE_DEBUG": "1"}
+    status, log = page.paste(pasted, env, tmp_path, tmp_path / "log", 300)
+    assert status in (0, 128 + 15) and "\n== end\n" in log and "Traceback" not in log, log  # its programs were killed
+    for name in ("camera.png", "edges.png"):
+        assert cv2.imread(str(tmp_path / name)).shape == (480, 640, 3)
+    assert len(re.findall(r"^frame \d+: \d+\.\d ms old, \d+ missed$", log, re.M)) == 15
+    assert re.search(r"^60 frames in edges.mp4, \d+ missed$", log, re.M)
+    assert cv2.VideoCapture(str(tmp_path / "edges.mp4")).get(cv2.CAP_PROP_FRAME_COUNT) == 60
+
+
 def test_two_containers():
     own = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--net"]
     if not shutil.which("unshare") or subprocess.run([*own, "true"], capture_output=True).returncode:

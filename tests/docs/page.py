@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """A page as a reader pastes it: its shell code into one shell, its programs into the files that it names."""
+import os
 import pathlib
 import re
-import textwrap
+import signal
+import subprocess
 
 BLOCK = re.compile(r"^```(sh|c|python)\b[^\n]*\n(.*?)^```", re.S | re.M)
 SAVED = re.compile(r"`([\w-]+\.(?:c|py))`[^`]*:\s*$")  # "`writer.py` (a link):" before a block
@@ -38,6 +40,22 @@ def blocks(path):
 def script(pasted):
     """One shell that stops where a command fails, and writes a line before each block and one behind the last."""
     return "set -e\n" + "".join(f"echo '== {block.where}'\n{block.script()}" for block in pasted) + "echo '== end'\nwait\n"
+
+
+def paste(pasted, env, folder, log, limit):
+    """The exit status, None if it took too long, and what was printed. Nothing is left running."""
+    with open(log, "w") as output:
+        shell = subprocess.Popen(["bash", "-c", script(pasted)], env=env, cwd=folder, stdin=subprocess.DEVNULL, stdout=output,
+                                 stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            status = shell.wait(limit)
+        except subprocess.TimeoutExpired:
+            status = None
+        try:
+            os.killpg(shell.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    return status, pathlib.Path(log).read_text(errors="replace")
 
 
 def output_of(log, where):

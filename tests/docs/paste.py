@@ -9,7 +9,6 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -56,23 +55,6 @@ def has_index(env):
                                "meson-python"], env=env, stderr=subprocess.DEVNULL).returncode == 0
 
 
-def paste(pasted, env, folder):
-    """The exit status, None if it took too long, and what was printed."""
-    log = folder / "log"
-    with open(log, "w") as output:
-        shell = subprocess.Popen(["bash", "-c", page.script(pasted)], env=env, cwd=folder / "source", stdin=subprocess.DEVNULL,
-                                 stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
-        try:
-            status = shell.wait(LIMIT)
-        except subprocess.TimeoutExpired:
-            status = None
-        try:
-            os.killpg(shell.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-    return status, log.read_text(errors="replace")
-
-
 def check_blocks(lint, pasted, status, log):
     """Each block was come to, and the next one after it."""
     for block, after in zip(pasted, [*(block.where for block in pasted[1:]), "end"]):
@@ -109,7 +91,7 @@ def main():
         if not has_index(env):
             lint.check("Python", [], skip="pip reaches no package index")
             pasted = [block for block in pasted if not block.is_python]
-        status, log = paste(pasted, env, folder)
+        status, log = page.paste(pasted, env, folder / "source", folder / "log", LIMIT)
         check_blocks(lint, pasted, status, log)
         check_results(lint, pasted, log, home)
     lint.finish()
