@@ -250,9 +250,58 @@ save("json", "plain", b'say "hello" \\ to\n\t\x7f')
 save("json", "utf8", "\u00e9\u20ac\U0001f600".encode())
 save("json", "not-utf8", b"\xc0\x80\xed\xa0\x80\xf4\x90\x80\x80\xff\xe2\x82")
 
-save("probe", "video", u8(1) + b"width=1920\nheight=1080\nr_frame_rate=30000/1001\navg_frame_rate=30/1\n"
-     b"color_primaries=bt709\ncolor_transfer=bt709\nrotation=-90\n")
-save("probe", "odd", u8(9) + b"width=99999999999\nheight=-1\nr_frame_rate=1/0\navg_frame_rate=nan/inf\nTAG:rotate=x\n=\n\n")
+
+
+def nut_number(value):
+    groups = [value & 127]
+    while value := value >> 7:
+        groups.append(value & 127 | 128)
+    return bytes(reversed(groups))
+
+
+def nut_packet(code, *numbers):
+    """The fuzzer corrects the checksum."""
+    content = b"".join(n if isinstance(n, bytes) else nut_number(n) for n in numbers) + bytes(4)
+    return struct.pack(">Q", code) + nut_number(len(content)) + content
+
+
+NUT = b"nut/multimedia container\0"
+NUT_MAIN, NUT_STREAM, NUT_SYNCPOINT = 0x4E4D7A561F5F04AD, 0x4E5311405BF2F9DB, 0x4E4BE4ADEECA4569
+KEY, PTS, STREAM, SIZE, CHECKSUM, ELIDED, CODED, INVALID = 1, 8, 16, 32, 64, 1024, 4096, 8192
+
+
+def nut_video(flags, elided=(0,), streams=1):
+    """A file of the frame code 1, which has these flags, up to its first frame."""
+    codes = (INVALID, 6, 0, 1, 0, 0, 0, 1, flags, 6, 2, 1, 0, 0, 0, 1, INVALID, 6, 0, 1, 0, 0, 0, 253)
+    data = NUT + nut_packet(NUT_MAIN, 3, streams, 65536, 1, 1, 25, *codes, *elided)
+    for stream in range(streams):
+        data += nut_packet(NUT_STREAM, stream, stream, 4, b"Y800", 0, 7, 10, 0, 0, 0, 4, 2, 16, 15, 2)
+    return data + nut_packet(NUT_SYNCPOINT, 0, 0)
+
+
+save("nut", "coded", nut_video(CODED | KEY) + b"".join(
+    u8(1) + nut_number(PTS | SIZE) + u8(pts, 8) + b"12345678" for pts in (0, 1, 3, 120)) + u8(1))
+save("nut", "elided", nut_video(KEY | SIZE | ELIDED, (1, 3, b"123")) + (u8(1, 8, 1) + b"45678") * 2 + u8(1))
+save("nut", "streams", nut_video(KEY | SIZE | STREAM, streams=2) + (u8(1, 1, 3) + b"abc" + u8(1, 0, 2) + b"de") * 2
+     + nut_packet(NUT_SYNCPOINT, 50, 1) + u8(1, 0, 2) + b"fg" + u8(1))
+save("nut", "cut", nut_video(KEY | SIZE)[:-9] + u8(1))
+
+
+def ebml(number, content):
+    if isinstance(content, int):
+        content = u8(content)
+    head = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    return head + u8(0x40 | len(content) >> 8, len(content) & 255) + content
+
+
+VP9 = ebml(0xAE, ebml(0x83, 1) + ebml(0x86, b"V_VP9") + ebml(
+    0xE0, ebml(0x53C0, 1) + ebml(0x55B0, ebml(0x55B1, 9) + ebml(0x55B9, 1) + ebml(0x55BA, 16) + ebml(0x55BB, 9))))
+SOUND = ebml(0xAE, ebml(0x83, 2) + ebml(0x86, b"A_OPUS"))
+WEBM = ebml(0x1A45DFA3, ebml(0x4282, b"webm"))
+save("ebml", "alpha", WEBM + ebml(0x18538067, ebml(0x1654AE6B, SOUND + VP9)))
+save("ebml", "live", WEBM + bytes.fromhex("1853806701ffffffffffffff") + ebml(0xEC, b"void") + ebml(0x1654AE6B, VP9) +
+     bytes.fromhex("1f43b67501ffffffffffffff"))
+save("ebml", "no-tracks", WEBM + ebml(0x18538067, ebml(0x1F43B675, b"frames")))
 
 NO_HASH = struct.pack("<Q", 0)
 
