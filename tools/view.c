@@ -96,7 +96,7 @@ static int show_frame(struct view *view, sluice_reader *reader, const struct slu
     if (!view->opened && !media_open(&view->sink, &image, "view"))
         return EXIT_FAILED;
     view->opened = true;
-    *end = !media_write(&view->sink, &image); /* fails once the window is closed */
+    *end = !media_write(&view->sink, &image, 0); /* fails once the window is closed */
     return EXIT_DONE;
 }
 

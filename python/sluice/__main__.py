@@ -1,13 +1,26 @@
 # SPDX-License-Identifier: MIT
 """`python -m sluice`: runs the command that the package contains."""
 import os
+import shutil
 import sys
+
+
+def use_ffmpeg_of_wheel():
+    """The wheel imageio-ffmpeg has one, which is not in PATH."""
+    if "SLUICE_FFMPEG" in os.environ or shutil.which("ffmpeg"):
+        return
+    try:
+        import imageio_ffmpeg
+        os.environ["SLUICE_FFMPEG"] = imageio_ffmpeg.get_ffmpeg_exe()
+    except (ImportError, RuntimeError):
+        pass  # the command says what is missing
 
 
 def main():
     command = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "sluice")
     if not os.access(command, os.X_OK):
         sys.exit("this package was built without the command sluice")
+    use_ffmpeg_of_wheel()
     os.execv(command, ["sluice", *sys.argv[1:]])
 
 

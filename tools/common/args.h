@@ -15,6 +15,7 @@ enum exit_code {
     EXIT_USAGE = 2,
     EXIT_NO_CHANNEL = 3,
     EXIT_TIMED_OUT = 4,
+    EXIT_DAMAGED = 4, /* also: what came was not whole */
 };
 
 /* A table of options ends with a row without a name. Every command also has --help. */

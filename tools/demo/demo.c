@@ -19,6 +19,7 @@
 #include "../common/hash.h"
 #include "../common/readback.h"
 #include "../common/term.h"
+#include "../media/media.h"
 
 #define START_TIMEOUT (20 * SLUICE_S) /* for the first frame, and for frames to come back */
 #define KILLS         2
@@ -114,7 +115,7 @@ static bool prepare(struct demo *demo)
         say_error("demo", "cannot create the folder %s: %s.", demo->out, strerror(errno));
         return false;
     }
-    bool video = child_find("ffmpeg", NULL, 0);
+    bool video = child_find(media_ffmpeg(), NULL, 0);
     snprintf(demo->recording, sizeof demo->recording, "%.4000s/demo.%s", demo->out, video ? "mp4" : "slr");
     snprintf(demo->sheet_path, sizeof demo->sheet_path, "%.4000s/contact-sheet.png", demo->out);
     snprintf(demo->histogram_path, sizeof demo->histogram_path, "%.4000s/latency.svg", demo->out);

@@ -11,6 +11,7 @@
 #include "../common/args.h"
 #include "../common/child.h"
 #include "../common/term.h"
+#include "../media/media.h"
 
 static const struct args_option options[] = {
     { 'j', "json", NULL, "print JSON" },
@@ -18,10 +19,10 @@ static const struct args_option options[] = {
     { 0 },
 };
 
-static void check_program(struct report *report, const char *name, const char *use)
+static void check_program(struct report *report, const char *name, const char *program, const char *use)
 {
     char path[4096];
-    if (child_find(name, path, sizeof path))
+    if (child_find(program, path, sizeof path))
         report_add(report, name, FINDING_OK, "", "%s", path);
     else
         report_add(report, name, FINDING_NOTE, "apt install ffmpeg", "not installed: %s", use);
@@ -29,9 +30,9 @@ static void check_program(struct report *report, const char *name, const char *u
 
 static void check_programs(struct report *report)
 {
-    check_program(report, "ffmpeg", "'play' can only play recordings and its test picture, 'record' only writes .slr");
-    check_program(report, "ffprobe", "'play' cannot read videos");
-    check_program(report, "ffplay", "'view' only works in the terminal (--ascii)");
+    check_program(report, "ffmpeg", media_ffmpeg(),
+                  "'play' can only play recordings and its test picture, 'record' only writes .slr");
+    check_program(report, "ffplay", "ffplay", "'view' only works in the terminal (--ascii)");
 }
 
 static int doctor_run(const struct command *command, int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Encoding with ffmpeg and showing with ffplay: images are written to a pipe.
+ * Encoding with ffmpeg and showing with ffplay: images are written to a pipe, for ffmpeg with their times.
  */
 #include "media.h"
 
@@ -8,15 +8,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "../common/term.h"
 #include "pixels.h"
 
 #define PAD_TO_EVEN    "pad=ceil(iw/2)*2:ceil(ih/2)*2" /* 4:2:0 needs even sizes */
+#define TICK           "1/60000"                       /* whole numbers of it are 1/24, 1/25, 1/30, 1001/30000 s */
 #define CLOSE_TIMEOUT  (5 * SLUICE_S)                  /* for ffplay after its window was closed */
 #define ENCODE_TIMEOUT (60 * SLUICE_S)                 /* for the last frames */
 
-/* ffmpeg 5 does not support RGBA of half and single floats; they are converted to 8 bits. */
+/* ffplay 5 does not support RGBA of half and single floats; they are converted to 8 bits. */
 static bool needs_conversion(uint32_t format)
 {
     return format == SLUICE_PIXEL_RGBA_F16 || format == SLUICE_PIXEL_RGBA_F32;
@@ -24,114 +27,262 @@ static bool needs_conversion(uint32_t format)
 
 static bool has_encoder(const char *name)
 {
-    char *const argv[] = { "ffmpeg", "-hide_banner", "-v", "error", "-encoders", NULL };
+    char *const argv[] = { (char *)(uintptr_t)media_ffmpeg(), "-hide_banner", "-v", "error", "-encoders", NULL };
     struct child child;
     char *text = malloc(1 << 16);
     bool found = false;
     if (text && child_start(&child, argv, CHILD_READ | CHILD_STDERR | CHILD_KILL) == 0) {
-        size_t size = child_read(&child, text, (1 << 16) - 1);
-        text[size] = 0;
-        found = child_finish(&child, 10 * SLUICE_S) && strstr(text, name);
+        struct feed feed = { .fd = child.out, .deadline = now_ns() + 10 * SLUICE_S };
+        text[feed_read(&feed, text, (1 << 16) - 1)] = 0;
+        feed_free(&feed);
+        found = child_finish(&child, SLUICE_S) && strstr(text, name);
+        child_kill(&child);
     }
     free(text);
     return found;
 }
 
-/* H.264 for the usual file types; for others ffmpeg's default. */
-static void add_encoder(struct child_args *a, const struct media_sink *sink, char crf[16])
+/* ---- files ---- */
+
+struct target {
+    const char *encoder; /* NULL: ffmpeg's choice */
+    const char *pixels;  /* NULL: likewise */
+    bool mp4, alpha;
+    unsigned bits;
+};
+
+static bool ends_in(const char *file, const char *const endings[])
 {
-    bool mp4 =
-        text_ends_with(sink->file, ".mp4") || text_ends_with(sink->file, ".mov") || text_ends_with(sink->file, ".m4v");
-    if (mp4 || text_ends_with(sink->file, ".mkv")) {
+    for (size_t i = 0; endings[i]; i++)
+        if (text_ends_with(file, endings[i]))
+            return true;
+    return false;
+}
+
+bool media_has_times(const char *file)
+{
+    static const char *const endings[] = { ".mp4",  ".mov", ".m4v", ".mkv",  ".webm", ".nut", ".gif", ".apng",
+                                           ".webp", ".ts",  ".mts", ".m2ts", ".flv",  ".3gp", NULL };
+    return ends_in(file, endings);
+}
+
+/* H.264 for the usual file types, VP9 for WebM; for others ffmpeg's default. */
+static struct target choose_target(const struct media_sink *sink, const struct raw_format *raw, bool alpha)
+{
+    static const char *const mp4[] = { ".mp4", ".mov", ".m4v", NULL };
+    struct target t = { .mp4 = ends_in(sink->file, mp4), .bits = 8 };
+    if (t.mp4 || text_ends_with(sink->file, ".mkv")) {
         bool h264 = has_encoder("libx264 ");
-        snprintf(crf, 16, "%u", sink->crf_set ? sink->crf : h264 ? 20u : 4u);
-        child_add(a, "-c:v", h264 ? "libx264" : "mpeg4", NULL);
-        if (h264)
-            child_add(a, "-preset", "veryfast", "-crf", crf, NULL);
-        else
-            child_add(a, "-q:v", crf, NULL);
-        child_add(a, "-pix_fmt", "yuv420p", NULL);
-        if (mp4) /* readable up to the last second even if ffmpeg is killed */
-            child_add(a, "-movflags", "+frag_keyframe+empty_moov+default_base_moof", NULL);
-        child_add(a, "-g", "60", NULL);
-    } else if (sink->crf_set) {
-        snprintf(crf, 16, "%u", sink->crf);
-        child_add(a, "-crf", crf, NULL);
+        t.encoder = h264 ? "libx264" : "mpeg4";
+        t.bits = h264 && raw->bits > 8 ? 10 : 8;
+        t.pixels = t.bits > 8 ? "yuv420p10le" : "yuv420p";
+    } else if (text_ends_with(sink->file, ".webm") && has_encoder("libvpx-vp9 ")) {
+        t.encoder = "libvpx-vp9";
+        t.alpha = alpha;
+        t.bits = !alpha && raw->bits > 8 ? 10 : 8;
+        t.pixels = alpha ? "yuva420p" : t.bits > 8 ? "yuv420p10le" : "yuv420p";
+    } else {
+        t.alpha = true; /* ffmpeg keeps what the format has */
+        t.bits = 16;
     }
+    return t;
 }
 
-static const char *matrix_name(const struct sluice_image *image)
+static void say_losses(const struct media_sink *sink, const struct target *t, const struct raw_format *raw, bool alpha,
+                       const char *command)
 {
-    switch (image->colour.matrix) {
-    case 1: return "bt709";
-    case 5:
-    case 6: return "smpte170m";
-    case 9: return "bt2020nc";
-    default: return NULL;
-    }
+    if (alpha && !t->alpha)
+        say_error(command, "alpha is left out of %s; a .webm or .slr file keeps it.", sink->file);
+    if (raw->bits > t->bits)
+        say_error(command, "%s keeps %u of %u bits a sample; a .slr file keeps all.", sink->file, t->bits, raw->bits);
 }
 
-static void add_input(struct child_args *a, const struct media_sink *sink, char size[32], char rate[32])
+static void add_text(char *text, size_t size, const char *format, const char *value)
+{
+    size_t used = strlen(text);
+    if (value)
+        snprintf(text + used, size - used, format, value);
+}
+
+/* What the file's frames are: the channel's colours, or for RGB those of the conversion. */
+static struct sluice_colour file_colour(const struct sluice_image *image, const struct raw_format *raw)
+{
+    struct sluice_colour colour = image->colour;
+    if (raw->kind != RAW_YUV || !media_matrix_name(colour.matrix))
+        colour.matrix = media_default_matrix(image->height);
+    if (raw->kind != RAW_YUV || !colour.range)
+        colour.range = SLUICE_RANGE_LIMITED;
+    return colour;
+}
+
+static void make_filter(char *text, size_t size, const struct sluice_image *image, const struct raw_format *raw,
+                        const struct target *t, bool premultiplied)
+{
+    struct sluice_colour to = file_colour(image, raw);
+    const char *matrix = media_matrix_name(to.matrix);
+    const char *scaled = to.matrix == 9 || to.matrix == 10 ? "bt2020" : matrix;
+    const char *range = to.range == SLUICE_RANGE_FULL ? "full" : "limited";
+    bool limited_in = image->colour.range == SLUICE_RANGE_LIMITED ||
+                      (raw->kind == RAW_YUV && image->colour.range == SLUICE_RANGE_UNKNOWN);
+    *text = 0;
+    if (image->row_order == SLUICE_BOTTOM_UP)
+        add_text(text, size, "%s", "vflip,");
+    if (premultiplied)
+        add_text(text, size, "format=%s,unpremultiply=inplace=1,", raw->bits > 8 ? "gbrap16le" : "gbrap");
+    add_text(text, size, "%s,scale=flags=bicubic+accurate_rnd+full_chroma_int", PAD_TO_EVEN);
+    if (raw->kind == RAW_YUV)
+        add_text(text, size, ":in_color_matrix=%s", scaled);
+    add_text(text, size, ":in_range=%s", limited_in ? "limited" : "full");
+    add_text(text, size, ":out_color_matrix=%s", scaled);
+    add_text(text, size, ":out_range=%s", range);
+    if (!t->pixels)
+        return;
+    add_text(text, size, ",format=%s", t->pixels);
+    add_text(text, size, ",setparams=range=%s", range);
+    add_text(text, size, ":colorspace=%s", matrix);
+    add_text(text, size, ":color_primaries=%s", media_primaries_name(to.primaries));
+    add_text(text, size, ":color_trc=%s", media_transfer_name(to.transfer));
+}
+
+static void add_encoder(struct child_args *a, const struct media_sink *sink, const struct target *t, char crf[16])
+{
+    bool h264 = t->encoder && strcmp(t->encoder, "libx264") == 0;
+    bool mpeg4 = t->encoder && strcmp(t->encoder, "mpeg4") == 0;
+    if (t->encoder)
+        child_add(a, "-c:v", t->encoder, NULL);
+    if (sink->crf_set || h264 || mpeg4) {
+        snprintf(crf, 16, "%u", sink->crf_set ? sink->crf : h264 ? 20u : 4u);
+        child_add(a, mpeg4 ? "-q:v" : "-crf", crf, NULL);
+    }
+    if (h264) /* without B-frames the first frame's time is 0 in every container */
+        child_add(a, "-preset", "veryfast", "-bf", "0", NULL);
+    if (t->encoder && strcmp(t->encoder, "libvpx-vp9") == 0) {
+        child_add(a, "-deadline", "realtime", "-cpu-used", "5", "-row-mt", "1", NULL);
+        if (!sink->crf_set)
+            child_add(a, "-crf", "20", NULL);
+        child_add(a, "-b:v", "0", NULL);
+        if (t->alpha)
+            child_add(a, "-auto-alt-ref", "0", NULL);
+    }
+    if (t->mp4) /* readable up to the last second even if ffmpeg is killed */
+        child_add(a, "-movflags", "+frag_keyframe+empty_moov+default_base_moof", NULL);
+    if (h264 || mpeg4)
+        child_add(a, "-g", "60", NULL);
+}
+
+/* The alpha that a file can have: straight. */
+static bool has_alpha(const struct sluice_image *image, const struct raw_format *raw)
+{
+    return raw->alpha && image->alpha != SLUICE_ALPHA_OPAQUE;
+}
+
+static bool write_to_child(void *to, const void *bytes, size_t size)
+{
+    return child_write(to, bytes, size);
+}
+
+static bool write_to_output(void *to, const void *bytes, size_t size)
+{
+    (void)to;
+    return fwrite(bytes, 1, size, stdout) == size;
+}
+
+static bool write_head(struct media_sink *sink, const struct raw_format *raw)
 {
     const struct sluice_image *image = &sink->image;
-    bool screen = !sink->file;
-    snprintf(size, 32, "%ux%u", image->width, image->height);
-    snprintf(rate, 32, "%.6f", sink->fps);
-    const char *format = sluice_pixel_format_name(image->pixel_format);
-    child_add(a, "-f", "rawvideo", "-video_size", size, "-framerate", rate, NULL);
-    child_add(a, "-pixel_format", needs_conversion(image->pixel_format) ? "rgba" : format, NULL);
-    if (!screen && matrix_name(image))
-        child_add(a, "-colorspace", matrix_name(image), NULL);
-    if (!screen && image->colour.range && image->colour.matrix != SLUICE_MATRIX_RGB)
-        child_add(a, "-color_range", image->colour.range == SLUICE_RANGE_FULL ? "pc" : "tv", NULL);
-    child_add(a, "-i", "pipe:0", NULL);
+    struct nut_video video = { .tag = raw->tag, .width = image->width, .height = image->height };
+    if (raw->kind == RAW_YUV) {
+        unsigned matrix = image->colour.matrix ? image->colour.matrix : media_default_matrix(image->height);
+        video.colours = matrix == 1 ? NUT_BT709 : matrix == 5 || matrix == 6 ? NUT_BT601 : NUT_COLOURS_UNKNOWN;
+        if (video.colours && image->colour.range == SLUICE_RANGE_FULL)
+            video.colours |= NUT_FULL_RANGE;
+    }
+    sink->nut = (struct nut_writer){ .write = write_to_child, .to = &sink->child };
+    if (strcmp(sink->file, "-") == 0)
+        sink->nut.write = write_to_output;
+    return nut_write_head(&sink->nut, &video);
 }
 
-static int start_program(struct media_sink *sink)
+static int start_encoder(struct media_sink *sink, const struct raw_format *raw, const char *command)
 {
     struct child_args a = { 0 };
-    char size[32], rate[32], crf[16], *output = NULL;
-    bool flip = sink->image.row_order == SLUICE_BOTTOM_UP;
-    if (sink->file) {
-        if (asprintf(&output, strstr(sink->file, "://") ? "%s" : "file:%s", sink->file) < 0)
-            return ENOMEM;
-        child_add(&a, "ffmpeg", "-nostats", "-hide_banner", "-v", "error", "-y", NULL);
-        add_input(&a, sink, size, rate);
-        child_add(&a, "-vf", flip ? "vflip," PAD_TO_EVEN : PAD_TO_EVEN, NULL);
-        add_encoder(&a, sink, crf);
-        child_add(&a, output, NULL);
+    char crf[16], rate[32], filter[768], *output = NULL;
+    bool alpha = has_alpha(&sink->image, raw);
+    struct target t = choose_target(sink, raw, alpha);
+    if (asprintf(&output, strstr(sink->file, "://") ? "%s" : "file:%s", sink->file) < 0)
+        return ENOMEM;
+    say_losses(sink, &t, raw, alpha && sink->image.alpha != SLUICE_ALPHA_UNKNOWN, command);
+    make_filter(filter, sizeof filter, &sink->image, raw, &t,
+                t.alpha && sink->image.alpha == SLUICE_ALPHA_PREMULTIPLIED);
+    child_add(&a, media_ffmpeg(), "-nostats", "-hide_banner", "-v", "error", "-y", NULL);
+    child_add(&a, "-probesize", "32", "-analyzeduration", "0", "-f", "nut", "-i", "pipe:0", "-vf", filter, NULL);
+    add_encoder(&a, sink, &t, crf);
+    if (media_has_times(sink->file)) {
+        child_add(&a, "-fps_mode", "passthrough", "-enc_time_base", TICK, NULL);
     } else {
-        child_add(&a, "ffplay", "-v", "error", "-autoexit", "-fflags", "nobuffer", "-flags", "low_delay", NULL);
-        child_add(&a, "-framedrop", "-window_title", sink->title, NULL);
-        if (flip)
-            child_add(&a, "-vf", "vflip", NULL);
-        add_input(&a, sink, size, rate);
+        snprintf(rate, sizeof rate, "%.6f", sink->fps);
+        child_add(&a, "-fps_mode", "cfr", "-r", rate, NULL);
     }
+    child_add(&a, "-update", "1", NULL);
+    child_add(&a, output, NULL);
     /* If this process is killed, the encoder reaches the end of the pipe and finishes the file. */
-    int error = child_start(&sink->child, a.list, CHILD_WRITE | CHILD_STDERR | (sink->file ? 0 : CHILD_TERM));
+    int error = child_start(&sink->child, a.list, CHILD_WRITE | CHILD_STDERR);
     free(output);
     return error;
 }
 
+static int start_file(struct media_sink *sink, const char *command)
+{
+    uint32_t format = sink->image.pixel_format;
+    const struct raw_format *raw = raw_of_channel(format);
+    if (!raw) {
+        say_error(command, "%s cannot go into a video; record it to a .slr file.",
+                  sluice_pixel_format_name((enum sluice_pixel_format)format));
+        return -1;
+    }
+    if (!raw_is_same(format) && !(sink->converted = malloc(raw_size(&sink->image))))
+        return ENOMEM;
+    int error = strcmp(sink->file, "-") == 0 ? 0 : start_encoder(sink, raw, command);
+    if (!error)
+        (void)write_head(sink, raw); /* the first frame reports an error */
+    return error;
+}
+
+/* ---- windows ---- */
+
+static int start_window(struct media_sink *sink)
+{
+    struct child_args a = { 0 };
+    const struct sluice_image *image = &sink->image;
+    bool converts = needs_conversion(image->pixel_format);
+    char size[32], rate[32];
+    if (converts && !(sink->converted = malloc((size_t)image->width * 4)))
+        return ENOMEM;
+    snprintf(size, sizeof size, "%ux%u", image->width, image->height);
+    snprintf(rate, sizeof rate, "%.6f", sink->fps);
+    child_add(&a, "ffplay", "-v", "error", "-autoexit", "-fflags", "nobuffer", "-flags", "low_delay", NULL);
+    child_add(&a, "-framedrop", "-window_title", sink->title, NULL);
+    if (image->row_order == SLUICE_BOTTOM_UP)
+        child_add(&a, "-vf", "vflip", NULL);
+    child_add(&a, "-f", "rawvideo", "-video_size", size, "-framerate", rate, "-pixel_format", NULL);
+    child_add(&a, converts ? "rgba" : sluice_pixel_format_name((enum sluice_pixel_format)image->pixel_format), NULL);
+    child_add(&a, "-i", "pipe:0", NULL);
+    return child_start(&sink->child, a.list, CHILD_WRITE | CHILD_STDERR | CHILD_TERM);
+}
+
+/* ---- both ---- */
+
 bool media_open(struct media_sink *sink, const struct sluice_array *image, const char *command)
 {
-    const char *program = sink->file ? "ffmpeg" : "ffplay";
+    const char *program = sink->file ? media_ffmpeg() : "ffplay";
     sink->image = image->image;
     free(sink->converted);
     sink->converted = NULL;
-    if (needs_conversion(image->image.pixel_format)) {
-        sink->converted = malloc((size_t)image->image.width * 4);
-        if (!sink->converted) {
-            say_error(command, "out of memory for a row of %u pixels.", image->image.width);
-            return false;
-        }
-    }
-    int error = start_program(sink);
-    if (error == ENOENT)
-        say_error(command, "%s is not installed; on Debian: apt install ffmpeg.%s", program,
-                  sink->file ? " Recording to a .slr file works without it." : "");
-    else if (error)
-        say_error(command, "cannot start %s: %s.", program, strerror(error));
+    int error = sink->file ? start_file(sink, command) : start_window(sink);
+    if (error == ENOMEM)
+        say_error(command, "out of memory for an image of %ux%u.", image->image.width, image->image.height);
+    else if (error > 0)
+        media_say_start_error(command, program, error);
     return error == 0;
 }
 
@@ -139,16 +290,22 @@ bool media_fits(const struct media_sink *sink, const struct sluice_array *image)
 {
     const struct sluice_image *a = &sink->image, *b = &image->image;
     return a->width == b->width && a->height == b->height && a->pixel_format == b->pixel_format &&
-           a->row_order == b->row_order;
+           a->row_order == b->row_order && a->alpha == b->alpha &&
+           memcmp(&a->colour, &b->colour, sizeof a->colour) == 0;
 }
 
-static bool write_converted(struct media_sink *sink, const struct sluice_array *image)
+static bool write_bytes(struct media_sink *sink, const void *bytes, uint64_t size)
+{
+    return sink->file ? nut_write(&sink->nut, bytes, size) : child_write(&sink->child, bytes, size);
+}
+
+static bool write_converted_rows(struct media_sink *sink, const struct sluice_array *image)
 {
     struct pixels pixels;
     if (!pixels_open(&pixels, image))
         return false;
     pixels.channels = 4;
-    pixels.bottom_up = false; /* ffmpeg flips the image */
+    pixels.bottom_up = false; /* ffplay flips the image */
     for (uint32_t y = 0; y < pixels.height; y++) {
         pixels_row(&pixels, y, sink->converted);
         if (!child_write(&sink->child, sink->converted, (size_t)pixels.width * 4))
@@ -157,10 +314,8 @@ static bool write_converted(struct media_sink *sink, const struct sluice_array *
     return true;
 }
 
-bool media_write(struct media_sink *sink, const struct sluice_array *image)
+static bool write_planes(struct media_sink *sink, const struct sluice_array *image)
 {
-    if (sink->converted)
-        return write_converted(sink, image);
     for (uint32_t i = 0; i < image->image.plane_count; i++) {
         const struct sluice_plane *plane = &image->image.planes[i];
         const uint8_t *at = (const uint8_t *)image->data + plane->offset;
@@ -168,40 +323,68 @@ bool media_write(struct media_sink *sink, const struct sluice_array *image)
         if (!pixels_plane(&image->image, i, &row, &rows))
             return false;
         if (plane->pitch == row) {
-            if (!child_write(&sink->child, at, row * rows))
+            if (!write_bytes(sink, at, row * rows))
                 return false;
             continue;
         }
         for (uint64_t y = 0; y < rows; y++)
-            if (!child_write(&sink->child, at + y * plane->pitch, row))
+            if (!write_bytes(sink, at + y * plane->pitch, row))
                 return false;
     }
     return true;
 }
 
+bool media_write(struct media_sink *sink, const struct sluice_array *image, int64_t pts_ns)
+{
+    if (!sink->file)
+        return sink->converted ? write_converted_rows(sink, image) : write_planes(sink, image);
+    uint64_t size = raw_size(&image->image);
+    if (!nut_write_frame(&sink->nut, pts_ns, size))
+        return false;
+    if (sink->converted) {
+        raw_from_image(sink->converted, image);
+        if (!write_bytes(sink, sink->converted, size))
+            return false;
+    } else if (!write_planes(sink, image)) {
+        return false;
+    }
+    return strcmp(sink->file, "-") != 0 || fflush(stdout) == 0;
+}
+
+static bool is_empty_file(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) < 0 || (S_ISREG(status.st_mode) && status.st_size == 0);
+}
+
 bool media_close(struct media_sink *sink, const char *command)
 {
-    char reason[256];
+    char reason[256], end[64];
     const char *program = sink->file ? "ffmpeg" : "ffplay";
     /* ffplay that is still running succeeded; if it ended by itself, its exit status tells. */
-    int64_t timeout = child_closed_input(&sink->child) ? CLOSE_TIMEOUT : SLUICE_S / 10;
+    int64_t timeout = sink->child.name && child_closed_input(&sink->child) ? CLOSE_TIMEOUT : SLUICE_S / 10;
+    bool to_output = sink->file && strcmp(sink->file, "-") == 0, ended = true;
+    if (sink->nut.write)
+        ended = nut_write_end(&sink->nut) && (!to_output || fflush(stdout) == 0);
+    nut_free(&sink->nut);
+    if (to_output && !ended)
+        say_error(command, "cannot write to standard output: %s.", strerror(errno));
     bool open_window = !sink->file && !child_wait(&sink->child, timeout);
     bool done = child_finish(&sink->child, sink->file ? ENCODE_TIMEOUT : 2 * SLUICE_S) || open_window;
     if (!done) {
         child_last_line(&sink->child, reason, sizeof reason);
-        if (sink->file &&
-            child_printed(&sink->child, "suitable output format")) /* its last line does not name the cause */
-            say_error(
-                command,
-                "ffmpeg does not support the file type of %s; use .mp4, .mkv or .webm, or .slr for a Sluice recording.",
-                sink->file);
+        if (sink->file && is_empty_file(sink->file))
+            say_error(command,
+                      "ffmpeg cannot write %s%s%s; it chooses the file type by the name: use .mp4, .mkv or .webm, or "
+                      ".slr for a Sluice recording.",
+                      sink->file, reason[0] ? ": " : "", reason);
         else if (reason[0])
             say_error(command, "%s failed: %s", program, reason);
         else
-            say_error(command, "%s failed without a message.", program);
+            say_error(command, "%s %s, without a message.", program, child_end(&sink->child, end));
     }
     free(sink->converted);
     sink->converted = NULL;
     sink->child = (struct child){ 0 };
-    return done;
+    return done && (ended || !to_output);
 }

@@ -12,7 +12,6 @@
 #include "../common/picture.h"
 #include "../common/term.h"
 #include "../common/text.h"
-#include "../media/recording.h"
 
 enum { LOOP, FPS, SIZE, FORMAT, DEVICE, SLOTS, WAIT, READERS, FRAMES, PATTERN, HASH, RETIME, QUIET };
 
@@ -43,7 +42,7 @@ static bool parse_option(struct play *play, const struct args *args, int option)
             return args_number(args, 0.01, 100000, &play->fps);
         play->fps = FPS_MAX;
         return true;
-    case SIZE: return args_size(args, &play->width, &play->height);
+    case SIZE: return args_size(args, &play->source.width, &play->source.height);
     case FORMAT: return args_pixel_format(args, &play->format);
     case DEVICE: play->device = args->value; return true;
     case SLOTS: return args_u32(args, 3, SLUICE_MAX_SLOTS, &play->slots);
@@ -62,19 +61,25 @@ static bool parse_option(struct play *play, const struct args *args, int option)
     }
 }
 
-/* Opens the file if it is a Sluice recording, else returns NULL. */
-static FILE *open_recording(const char *path)
+/* Plays what the source turns out to be. Returns an exit code. */
+static int play_source(struct play *play)
 {
-    char magic[RECORDING_MAGIC_SIZE];
-    FILE *file = fopen(path, "rbe");
+    struct source *source = &play->source;
+    source->command = play->command;
+    source->format = play->format;
+    source->fps = play->fps > 0 ? play->fps : 0;
+    source->loop = play->loop;
+    int code = source_open(source);
+    if (code != EXIT_DONE || stop_asked())
+        return code;
+    if (!source->recording)
+        return play_video(play);
+    FILE *file = source_recording(source);
     if (!file)
-        return NULL;
-    if (fread(magic, 1, sizeof magic, file) == sizeof magic && memcmp(magic, RECORDING_MAGIC, sizeof magic) == 0) {
-        rewind(file);
-        return file;
-    }
+        return EXIT_FAILED;
+    code = play_recording(play, file);
     fclose(file);
-    return NULL;
+    return code;
 }
 
 static void print_summary(const struct play *play)
@@ -96,7 +101,7 @@ static int play_run(const struct command *command, int argc, char **argv)
             return EXIT_USAGE;
     if (option != ARGS_END)
         return option == ARGS_HELP ? EXIT_DONE : EXIT_USAGE;
-    play.source = args.rest[0];
+    play.source.path = args.rest[0];
     play.channel = args.rest[1];
     if (is_cipd(play.channel) && (play.wait || play.readers)) {
         say_error(command->name, "--wait and --readers do not work with a cipd: channel, whose readers are unknown.");
@@ -106,10 +111,8 @@ static int play_run(const struct command *command, int argc, char **argv)
         play.device = "cuda:0"; /* cipd: channels are on GPUs only */
 
     stop_on_signals();
-    FILE *file = open_recording(play.source);
-    int code = file ? play_recording(&play, file) : play_video(&play);
-    if (file)
-        fclose(file);
+    int code = play_source(&play);
+    source_close(&play.source);
     if (play.writer) {
         if (play.start_ns && !play.quiet)
             print_summary(&play);
@@ -125,8 +128,8 @@ const struct command play_command = {
     .summary = "play a file, a camera or a test picture into a channel",
     .details = "FILE is a Sluice recording, played with its recorded timing, formats and metadata, or\n"
                "anything that ffmpeg reads, including URLs such as rtsp://. DEVICE is a camera, such as\n"
-               "/dev/video0. 'test' is a moving picture. Pixels are decoded directly into the channel's\n"
-               "slots, or for a GPU into pinned memory. Ctrl-C stops.\n",
+               "/dev/video0. 'test' is a moving picture. - is standard input, such as the output of\n"
+               "'sluice record CHANNEL -'. Frames have the times and colours of the source. Ctrl-C stops.\n",
     .examples = "  sluice play test camera                       moving picture, 1280x720, 30 fps\n"
                 "  sluice play clip.mp4 camera --loop            a clip, repeated\n"
                 "  sluice play clip.mp4 camera --size 640x360 --format nv12\n"

@@ -11,15 +11,17 @@
 
 #include <sluice/sluice.h>
 
+#include "../media/source.h"
 #include "upload.h"
 
 #define FPS_MAX (-1.0) /* as fast as possible */
 
 struct play {
     const char *command; /* for messages */
-    const char *source, *channel, *device;
+    const char *channel, *device;
+    struct source source;
     double fps; /* 0: the source's own */
-    uint32_t width, height, slots, readers;
+    uint32_t slots, readers;
     enum sluice_pixel_format format;
     uint64_t limit; /* frames; 0: all */
     bool loop, wait, quiet, hash, own_pattern, retime;

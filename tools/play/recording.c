@@ -40,7 +40,8 @@ static int grow_format(struct play *play, struct replay *replay)
     const struct recording_frame *recorded = &replay->recording.frame;
     struct sluice_format format = replay->recording.format;
     if (recorded->array_count != format.array_count) {
-        say_error(play->command, "%s: frame %" PRIu64 " does not fit its format.", play->source, recorded->sequence);
+        say_error(play->command, "%s: frame %" PRIu64 " does not fit its format.", play->source.name,
+                  recorded->sequence);
         return EXIT_FAILED;
     }
     memcpy(format.arrays, recorded->arrays, sizeof format.arrays);
@@ -184,11 +185,11 @@ int play_recording(struct play *play, FILE *file)
         code = play_pass(play, replay, file, &state);
     } while (play->loop && code == EXIT_DONE && replay->frames && state != RECORDING_BAD && !play_is_done(play));
     if (code == EXIT_DONE && state == RECORDING_BAD) {
-        say_error(play->command, "%s: %s, near byte %" PRIu64 "; the frames before were played.", play->source,
+        say_error(play->command, "%s: %s, near byte %" PRIu64 "; the frames before were played.", play->source.name,
                   replay->recording.problem, replay->recording.at);
         code = EXIT_FAILED;
     } else if (code == EXIT_DONE && state == RECORDING_CUT) {
-        say_error(play->command, "%s is cut short; its %" PRIu64 " whole frames were played.", play->source,
+        say_error(play->command, "%s is cut short; its %" PRIu64 " whole frames were played.", play->source.name,
                   replay->frames);
     }
     free(replay->buffer);

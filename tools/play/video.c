@@ -12,98 +12,117 @@
 #include "pattern.h"
 #include "play.h"
 
+#define LONGEST_STEP (3600 * SLUICE_S) /* from one frame to the next; a longer one is taken for a mistake */
+#define MANY_STILL   10
+
 struct video {
-    struct media_source source;
-    struct child ffmpeg;
+    struct media_decoder decoder;
     struct pattern pattern; /* used without ffmpeg */
-    uint8_t *discard;       /* memory that dropped frames are read into */
-    double rate;            /* frames per second */
+    struct sluice_image image;
+    double rate;      /* of the pattern, frames per second */
+    int64_t last_pts; /* of the source */
+    int64_t due;      /* of the last frame */
+    unsigned still;   /* steps of no time up to now */
+    bool jump_reported;
     uint64_t index;
 };
 
-static bool is_device(const char *path)
+static bool is_fast_pattern(const struct play *play)
 {
-    return strncmp(path, "/dev/video", 10) == 0;
+    return play->source.kind == SOURCE_TEST && (play->own_pattern || !child_find(media_ffmpeg(), NULL, 0));
 }
 
-static int choose_source(struct play *play, struct video *video)
+/* Describes the pattern, as media_decode describes a video. */
+static void choose_pattern(struct play *play, struct video *video)
 {
-    struct media_source *source = &video->source;
-    source->path = play->source;
-    source->width = play->width;
-    source->height = play->height;
-    source->format = play->format;
-    source->loop = play->loop;
-    source->kind = strcmp(play->source, "test") == 0 ? MEDIA_TEST : is_device(play->source) ? MEDIA_DEVICE : MEDIA_FILE;
-    if (source->kind != MEDIA_FILE && play->fps > 0)
-        source->fps = play->fps;
-    if (!media_probe(source, play->command))
-        return EXIT_FAILED;
-    video->rate = play->fps > 0 ? play->fps : source->fps;
-    if (source->kind == MEDIA_TEST && !play->own_pattern && !child_find("ffmpeg", NULL, 0))
-        play->own_pattern = true;
-    if (play->own_pattern && source->kind != MEDIA_TEST) {
-        say_error(play->command, "--pattern works with 'test' only, not with %s.", play->source);
-        return EXIT_USAGE;
-    }
-    return EXIT_DONE;
+    const struct raw_format *raw = raw_of_channel(play->format);
+    bool yuv = raw && raw->kind == RAW_YUV, gray = raw && raw->kind == RAW_GRAY;
+    play->own_pattern = true;
+    video->rate = play->fps > 0 ? play->fps : 30;
+    video->image.width = play->source.width ? play->source.width : 1280;
+    video->image.height = play->source.height ? play->source.height : 720;
+    video->image.pixel_format = play->format;
+    video->image.alpha = raw && raw->alpha ? SLUICE_ALPHA_STRAIGHT : SLUICE_ALPHA_UNKNOWN;
+    video->image.colour.matrix = yuv ? media_default_matrix(video->image.height) : gray ? 0 : SLUICE_MATRIX_RGB;
+    video->image.colour.range = yuv ? SLUICE_RANGE_LIMITED : SLUICE_RANGE_FULL;
 }
 
-static int open_channel(struct play *play, const struct media_source *source)
+static int open_channel(struct play *play, const struct sluice_image *image)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
-    int result = sluice_format_add_image(&format, "image", source->format, source->width, source->height);
+    int result = sluice_format_add_image(&format, "image", play->format, image->width, image->height);
     if (result)
         return say_result(play->command, result, NULL);
-    format.arrays[0].image.colour = source->colour;
-    if (source->format == SLUICE_PIXEL_RGBA || source->format == SLUICE_PIXEL_BGRA)
-        format.arrays[0].image.alpha = SLUICE_ALPHA_STRAIGHT;
+    format.arrays[0].image.colour = image->colour;
+    format.arrays[0].image.alpha = image->alpha;
     return play_open(play, &format);
 }
 
-/* False at the end of the source. */
+/* False at the end of the source. NULL skips a frame. */
 static bool fill_image(struct play *play, struct video *video, const struct sluice_array *image)
 {
     if (!play->own_pattern)
-        return child_read(&video->ffmpeg, image->data, image->nbytes) == image->nbytes;
+        return media_pixels(&video->decoder, image);
+    if (!image)
+        return true;
     if (!video->pattern.background.data && !pattern_open(&video->pattern, image))
         return false;
     pattern_draw(&video->pattern, image, video->index);
     return true;
 }
 
-/* Reads a dropped frame out of the pipe. */
-static bool skip_image(struct play *play, struct video *video, uint64_t nbytes)
+static void put_meta(struct play *play, const struct video *video, struct sluice_frame *frame, int64_t pts)
 {
-    if (play->own_pattern)
-        return true;
-    if (!video->discard)
-        video->discard = malloc(nbytes);
-    return video->discard && child_read(&video->ffmpeg, video->discard, nbytes) == nbytes;
+    const struct media_decoder *d = &video->decoder;
+    char *at = frame->meta;
+    at += snprintf(at, 128, "{\"pts_ns\":%" PRId64 ",\"index\":%" PRIu64, pts, video->index);
+    if (d->aspect_x)
+        at += snprintf(at, 64, ",\"pixel_aspect\":\"%u:%u\"", d->aspect_x, d->aspect_y);
+    if (play->hash)
+        at += snprintf(at, 64, ",\"hash\":\"%016" PRIx64 "\"", play_hash(play, frame));
+    *at++ = '}';
+    frame->meta_size = (uint32_t)(at - (char *)frame->meta);
 }
 
-static void put_meta(struct play *play, struct sluice_frame *frame, uint64_t index, int64_t pts)
+/* When the next frame is due, and its time in the source. */
+static int64_t due_time(const struct play *play, struct video *video, int64_t *pts)
 {
-    int size = snprintf(frame->meta, SLUICE_MAX_META, "{\"pts_ns\":%" PRId64 ",\"index\":%" PRIu64, pts, index);
-    char *at = (char *)frame->meta + size;
-    if (play->hash)
-        size += snprintf(at, 64, ",\"hash\":\"%016" PRIx64 "\"}", play_hash(play, frame));
-    else
-        size += snprintf(at, 64, "}");
-    frame->meta_size = (uint32_t)size;
+    int64_t even = (int64_t)((double)video->index / (play->fps > 0 ? play->fps : video->rate) * 1e9), step;
+    if (play->own_pattern) {
+        *pts = (int64_t)((double)video->index / video->rate * 1e9);
+        return even;
+    }
+    *pts = video->decoder.nut.pts_ns;
+    bool first = video->index == 0;
+    if (first || __builtin_sub_overflow(*pts, video->last_pts, &step))
+        step = 0;
+    /* ffmpeg makes a step of one unit of those that go back or nowhere; a few of them are but rounded times. */
+    video->still = !first && step <= 1 ? video->still + 1 : 0;
+    bool jumps = step > LONGEST_STEP;
+    if ((jumps || video->still == MANY_STILL) && !video->jump_reported) {
+        say_error(play->command, "the times of %s jump %s at frame %" PRIu64 "; it is played on without the jump.",
+                  play->source.name, jumps ? "forward" : "back", video->index - (jumps ? 0 : MANY_STILL - 1));
+        video->jump_reported = true;
+    }
+    video->last_pts = *pts;
+    video->due += jumps || step < 0 ? 0 : step;
+    return play->fps > 0 ? even : video->due;
 }
 
 /* Plays one frame. Returns an exit code; sets *end at the end of the source. */
-static int play_frame(struct play *play, struct video *video, uint64_t nbytes, bool *end)
+static int play_frame(struct play *play, struct video *video, bool *end)
 {
     struct sluice_frame frame;
     struct sluice_array image;
-    int64_t due = (int64_t)((double)video->index / video->rate * 1e9);
+    int64_t pts;
+    *end = !play->own_pattern && !media_next(&video->decoder);
+    if (*end)
+        return EXIT_DONE;
     int result = play_begin(play, &frame);
     if (result < 0)
         return say_result(play->command, result, NULL);
     if (result == SLUICE_NO_SLOT) {
-        *end = stop_asked() || !skip_image(play, video, nbytes);
+        *end = stop_asked() || !fill_image(play, video, NULL);
     } else {
         result = upload_array(&play->upload, &frame, "image", &image);
         *end = result != SLUICE_OK || !fill_image(play, video, &image);
@@ -114,12 +133,13 @@ static int play_frame(struct play *play, struct video *video, uint64_t nbytes, b
     }
     if (*end)
         return EXIT_DONE;
-    if (video->source.kind != MEDIA_DEVICE)
+    int64_t due = due_time(play, video, &pts);
+    if (play->source.kind != SOURCE_CAMERA)
         play_pace(play, due);
     else if (play->start_ns == 0)
         play->start_ns = now_ns();
     if (result == SLUICE_OK) {
-        put_meta(play, &frame, video->index, (int64_t)((double)video->index / video->source.fps * 1e9));
+        put_meta(play, video, &frame, pts);
         frame.capture_ns = now_ns();
         if (play_commit(play, &frame) != EXIT_DONE)
             return EXIT_FAILED;
@@ -128,46 +148,39 @@ static int play_frame(struct play *play, struct video *video, uint64_t nbytes, b
     return EXIT_DONE;
 }
 
-/* At the end of the source: ffmpeg may have failed. */
-static int end_ffmpeg(struct play *play, struct video *video)
+static int play_frames(struct play *play, struct video *video)
 {
-    char reason[256];
-    if (stop_asked() || play_is_done(play)) {
-        child_kill(&video->ffmpeg);
-        return EXIT_DONE;
-    }
-    bool success = child_finish(&video->ffmpeg, 5 * SLUICE_S);
-    child_last_line(&video->ffmpeg, reason, sizeof reason);
-    if (!success || play->committed + play->dropped == 0) {
-        say_error(play->command, "ffmpeg cannot decode %s%s%s", play->source, reason[0] ? ": " : ".", reason);
-        return EXIT_FAILED;
-    }
-    return EXIT_DONE;
+    bool end = false;
+    int code = open_channel(play, &video->image);
+    while (code == EXIT_DONE && !end && !play_is_done(play))
+        code = play_frame(play, video, &end);
+    return code;
 }
 
 int play_video(struct play *play)
 {
-    struct video video = { 0 };
-    struct sluice_format format = SLUICE_FORMAT_INIT;
-    bool end = false;
-    int code = choose_source(play, &video);
-    if (code == EXIT_FAILED && stop_asked())
-        return EXIT_DONE; /* a signal interrupted ffprobe */
-    if (code == EXIT_DONE)
-        code = open_channel(play, &video.source);
-    if (code != EXIT_DONE)
-        return code;
-    sluice_writer_format(play->writer, &format);
-    if (!play->own_pattern && !media_decode(&video.source, &video.ffmpeg, play->command))
+    struct video *video = calloc(1, sizeof *video);
+    int code = EXIT_DONE;
+    if (!video) {
+        say_error(play->command, "out of memory.");
+        return EXIT_FAILED;
+    }
+    if (play->own_pattern && play->source.kind != SOURCE_TEST) {
+        say_error(play->command, "--pattern works with 'test' only, not with %s.", play->source.name);
         code = EXIT_FAILED;
-    while (code == EXIT_DONE && !end && !play_is_done(play))
-        code = play_frame(play, &video, format.arrays[0].nbytes, &end);
-    if (!play->own_pattern && video.ffmpeg.name) {
-        int ended = code == EXIT_DONE ? end_ffmpeg(play, &video) : EXIT_DONE;
-        child_kill(&video.ffmpeg);
+    } else if (is_fast_pattern(play)) {
+        choose_pattern(play, video);
+        code = play_frames(play, video);
+    } else {
+        code = media_decode(&video->decoder, &play->source);
+        video->image = video->decoder.image;
+        video->rate = play->fps > 0 ? play->fps : 1;
+        if (code == EXIT_DONE && !stop_asked())
+            code = play_frames(play, video);
+        int ended = media_end(&video->decoder, code == EXIT_DONE && !play_is_done(play));
         code = code ? code : ended;
     }
-    pattern_close(&video.pattern);
-    free(video.discard);
+    pattern_close(&video->pattern);
+    free(video);
     return code;
 }

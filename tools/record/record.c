@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,7 +26,7 @@ static const struct args_option options[] = {
     [SECONDS] = { 's', "seconds", "S", "stop after S seconds" },
     [DEPTH] = { 'd', "depth", "N", "unread frames that the writer keeps; default: as many as fit" },
     [EVERY] = { 'e', "every", "N", "record every N-th frame only" },
-    [FPS] = { 'r', "fps", "N", "video: frames per second; default: measured" },
+    [FPS] = { 'r', "fps", "N", "video: round times to N frames a second; default: as published" },
     [CRF] = { 0, "crf", "N", "video: quality from 0 (best) to 51; default 20" },
     [ARRAY] = { 'a', "array", "ARRAY", "video: the array to record; default: the first image" },
     [RAW] = { 0, "raw", NULL, "write a Sluice recording, whatever the file name" },
@@ -46,7 +47,7 @@ static int report_write_error(const struct record *record)
 
 static int create_recording(struct record *record)
 {
-    record->file = fopen(record->path, "wbe");
+    record->file = record->to_output ? stdout : fopen(record->path, "wbe");
     if (record->file && recording_create(record->file, record->channel))
         return EXIT_DONE;
     int code = report_write_error(record);
@@ -208,14 +209,15 @@ static int open_channel(struct record *record)
 
 static void print_summary(const struct record *record)
 {
-    printf("recorded %" PRIu64 " frames, missed %" PRIu64, record->frames, record->missed);
+    FILE *out = record->to_output ? stderr : stdout;
+    fprintf(out, "recorded %" PRIu64 " frames, missed %" PRIu64, record->frames, record->missed);
     if (record->sessions > 1)
-        printf(", over %u sessions of the writer", record->sessions);
-    if (record->repeated)
-        printf(", %" PRIu64 " repeated to keep time", record->repeated);
+        fprintf(out, ", over %u sessions of the writer", record->sessions);
+    if (record->left_out)
+        fprintf(out, ", %" PRIu64 " left out to keep to --fps", record->left_out);
     if (record->segment > 1)
-        printf(", in %u files", record->segment);
-    printf("\n");
+        fprintf(out, ", in %u files", record->segment);
+    fprintf(out, "\n");
 }
 
 static int finish_file(struct record *record, int code)
@@ -248,8 +250,16 @@ static int record_run(const struct command *command, int argc, char **argv)
     record.channel = args.rest[0];
     record.path = args.rest[1];
     record.raw = record.raw || text_ends_with(record.path, ".slr");
+    record.to_output = strcmp(record.path, "-") == 0;
+    if (record.to_output && isatty(STDOUT_FILENO)) {
+        say_error(command->name,
+                  "standard output is a terminal; send it somewhere, as in: sluice record %s - | ffplay -",
+                  record.channel);
+        return EXIT_USAGE;
+    }
 
     stop_on_signals();
+    signal(SIGPIPE, SIG_IGN); /* writing to a program that ended fails instead */
     if (!record.raw)
         record_measure_rate(&record);
     int code = open_channel(&record);
@@ -273,11 +283,13 @@ const struct command record_command = {
                "timing, format and metadata, for 'sluice play'. Any other FILE is a video, encoded by\n"
                "ffmpeg in the format of its name. If the writer is killed, recording continues when it\n"
                "restarts. Recording ends when the writer closes (see --follow), or with Ctrl-C. An\n"
-               "existing FILE is replaced. When a video changes its size, it continues in a new file\n"
-               "with .2, .3 and so on before the ending.\n",
+               "existing FILE is replaced. When a video changes its size or colours, it continues in a new\n"
+               "file with .2, .3 and so on before the ending. - is standard output: raw video with times,\n"
+               "as NUT.\n",
     .examples = "  sluice record camera take.slr\n"
                 "  sluice record camera take.mp4 --seconds 10 --crf 18\n"
-                "  sluice record camera take.slr --frames 100 --depth 8\n",
+                "  sluice record camera take.slr --frames 100 --depth 8\n"
+                "  sluice record camera - | ffmpeg -f nut -i - take.webm\n",
     .options = options,
     .min_arguments = 2,
     .max_arguments = 2,

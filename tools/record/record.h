@@ -23,6 +23,7 @@ struct record {
     int64_t open_timeout_ns;
     uint32_t depth, every, undeclared;
     bool raw, follow, quiet;
+    bool to_output; /* into standard output */
 
     sluice_reader *reader;
     struct readback readback;
@@ -40,11 +41,12 @@ struct record {
     char segment_path[4096];
     unsigned segment;         /* number of files so far */
     int64_t segment_start_ns; /* commit time of its first frame */
-    uint64_t segment_frames;  /* including repeated ones */
-    uint64_t repeated;
+    int64_t last_pts_ns;      /* in it */
+    bool even;                /* times are rounded to the frames of sink.fps */
+    uint64_t left_out;        /* because of that */
 };
 
-/* Measures the channel's frame rate, unless --fps gave one. */
+/* Measures the channel's frame rate if the file needs a constant one, and --fps gave none. */
 void record_measure_rate(struct record *record);
 
 /* Adds one frame to the video. Returns an exit code. */

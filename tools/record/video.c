@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Recording a video. ffmpeg needs a constant frame rate: a frame after a gap is written several
- * times, so that the video keeps time across drops and restarts. No frame is left out.
+ * Recording a video: every frame at the time when it was published, so that the video keeps time across pauses, drops,
+ * restarts and changes of the rate. With --fps times are rounded.
  */
 #include <math.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define MEASURE_TIME  (300 * SLUICE_MS)
 #define POLL_INTERVAL (50 * SLUICE_MS)
 #define DEFAULT_RATE  30
-#define JITTER_FRAMES 2.5 /* a frame that is later follows a gap */
+#define TICK_NS       16667 /* the encoder's unit of time */
 
 /* Rounds a measured rate to a common one, or else to a whole number. */
 static double round_rate(double rate)
@@ -36,9 +36,12 @@ void record_measure_rate(struct record *record)
 {
     struct sluice_channel_info before = { .size = sizeof before }, after = { .size = sizeof after };
     int64_t end = now_ns() + record->open_timeout_ns;
-    if (record->sink.fps > 0)
+    record->even = record->sink.fps > 0;
+    if (record->even)
         return;
     record->sink.fps = DEFAULT_RATE;
+    if (record->to_output || media_has_times(record->path))
+        return;
     while (sluice_channel_info(record->channel, WRITER_TIMEOUT, &before, NULL, 0) != SLUICE_OK) {
         if (now_ns() >= end || stop_asked())
             return;
@@ -73,33 +76,45 @@ static void name_segment(struct record *record)
 
 static int start_segment(struct record *record, const struct sluice_frame *frame, const struct sluice_array *image)
 {
+    if (record->segment && record->to_output) {
+        say_error(record->command, "the images of '%s' changed, and a stream cannot: recording ends.", record->channel);
+        return EXIT_FAILED;
+    }
     if (record->segment && !media_close(&record->sink, record->command))
         return EXIT_FAILED;
     name_segment(record);
     if (record->segment > 1)
-        say_error(record->command, "the image size changed to %ux%u; continuing in %s.", image->image.width,
-                  image->image.height, record->segment_path);
+        say_error(record->command, "the images changed to %ux%u %s, or in their colours; continuing in %s.",
+                  image->image.width, image->image.height,
+                  sluice_pixel_format_name((enum sluice_pixel_format)image->image.pixel_format), record->segment_path);
     record->segment_start_ns = frame->commit_ns;
-    record->segment_frames = 0;
+    record->last_pts_ns = -1;
     return media_open(&record->sink, image, record->command) ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* Writes the image once, or after a gap as often as the video needs to catch up. */
-static int write_until_due(struct record *record, const struct sluice_frame *frame, const struct sluice_array *image)
+/* The frame's time in the video. */
+static int64_t frame_time(const struct record *record, const struct sluice_frame *frame)
 {
-    double due = (double)(frame->commit_ns - record->segment_start_ns) * record->sink.fps / 1e9;
-    bool after_gap = due > (double)record->segment_frames + JITTER_FRAMES;
-    bool again;
-    do {
-        if (!media_write(&record->sink, image)) {
-            media_close(&record->sink, record->command);
-            return EXIT_FAILED;
-        }
-        record->segment_frames++;
-        again = after_gap && (double)record->segment_frames < due;
-        record->repeated += again;
-    } while (again && !stop_asked());
-    return EXIT_DONE;
+    int64_t pts = frame->commit_ns - record->segment_start_ns;
+    if (record->even) /* to the nearest whole frame */
+        pts = (int64_t)(round((double)pts * record->sink.fps / 1e9) / record->sink.fps * 1e9);
+    return pts;
+}
+
+static int write_at_its_time(struct record *record, const struct sluice_frame *frame, const struct sluice_array *image)
+{
+    int64_t pts = frame_time(record, frame);
+    if (record->even && pts <= record->last_pts_ns) {
+        record->left_out++;
+        return EXIT_DONE;
+    }
+    if (pts <= record->last_pts_ns)
+        pts = record->last_pts_ns + TICK_NS; /* another machine's clock, or one that stepped */
+    record->last_pts_ns = pts;
+    if (media_write(&record->sink, image, pts))
+        return EXIT_DONE;
+    media_close(&record->sink, record->command);
+    return EXIT_FAILED;
 }
 
 int record_video(struct record *record, const struct sluice_frame *frame)
@@ -117,5 +132,5 @@ int record_video(struct record *record, const struct sluice_frame *frame)
         code = start_segment(record, frame, &image);
     if (code != EXIT_DONE)
         return code;
-    return write_until_due(record, frame, &image);
+    return write_at_its_time(record, frame, &image);
 }
