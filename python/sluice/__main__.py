@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`python -m sluice`: runs the command that the package contains."""
+import importlib
 import os
 import shutil
 import sys
@@ -10,8 +11,7 @@ def use_ffmpeg_of_wheel():
     if "SLUICE_FFMPEG" in os.environ or shutil.which("ffmpeg"):
         return
     try:
-        import imageio_ffmpeg
-        os.environ["SLUICE_FFMPEG"] = imageio_ffmpeg.get_ffmpeg_exe()
+        os.environ["SLUICE_FFMPEG"] = importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
     except (ImportError, RuntimeError):
         pass  # the command says what is missing
 

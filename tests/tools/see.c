@@ -67,7 +67,8 @@ void see_all(void)
     params.name = "camera";
     params.mode = SLUICE_IN_ORDER;
     params.open_timeout_ns = 30 * SLUICE_S;
-    CHECK_OK(sluice_reader_open(&reader, &params));
+    if (sluice_reader_open(&reader, &params) != SLUICE_OK)
+        FAIL("%s; the player says: %s", sluice_last_error(), player.pid ? program_so_far(&player, "err") : "");
     for (;;) {
         struct sluice_frame frame;
         r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frame);

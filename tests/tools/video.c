@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* ---- times ---- */
@@ -402,4 +403,64 @@ TEST(standard_input_that_is_empty)
     CHECK_HAS(p.err, "standard input is empty");
     CHECK_EQ(sluice_run(&p, "play", "-", "camera", "--loop"), 2);
     CHECK_HAS(p.err, "--loop needs a file");
+}
+
+/* ---- cameras ---- */
+
+/* A camera by any path is asked for the size and the rate. ffmpeg is one that writes down what it is asked. */
+TEST(cameras_are_asked_for_their_size)
+{
+    static struct program p;
+    char node[64], path[8192], link[512];
+    FILE *file = fopen(in_dir("ffmpeg"), "wb");
+    CHECK(file != NULL);
+    fprintf(file, "#!/bin/sh\necho \"$*\" >>'%s'\nexit 1\n", in_dir("asked"));
+    fclose(file);
+    CHECK_EQ(chmod(in_dir("ffmpeg"), 0700), 0);
+    snprintf(path, sizeof path, "%s:%s", test_dir(), getenv("PATH"));
+    setenv("PATH", path, 1);
+    snprintf(node, sizeof node, "/dev/sluice-test-%d", (int)getpid());
+    if (mknod(node, S_IFCHR | 0600, makedev(81, 250)) < 0)
+        SKIP("only root may make a device");
+    snprintf(link, sizeof link, "%s", in_dir("usb-camera-index0"));
+    CHECK_EQ(symlink(node, link), 0);
+    int code = sluice_run(&p, "play", link, "camera", "--size", "1280x720", "--fps", "30");
+    unlink(node);
+    CHECK_EQ(code, 1);
+    char *asked = read_all(in_dir("asked"), NULL);
+    CHECK_HAS(asked, "-f v4l2 -video_size 1280x720 -framerate 30.000000 -i ");
+    CHECK_HAS(asked, "/usb-camera-index0 ");
+    CHECK_STR(strchr(asked, '\n'), "\n"); /* once */
+    free(asked);
+}
+
+/* ---- another ffmpeg ---- */
+
+TEST(ffmpeg_by_its_path)
+{
+    static struct program p;
+    setenv("SLUICE_FFMPEG", "/no/such/ffmpeg", 1);
+    fclose(fopen(in_dir("a.mp4"), "wb"));
+    CHECK_EQ(sluice_run(&p, "play", in_dir("a.mp4"), "camera"), 1);
+    CHECK_HAS(p.err, "there is no program /no/such/ffmpeg");
+    setenv("PATH", "/no/such", 1);
+    unsetenv("SLUICE_FFMPEG");
+    CHECK_EQ(sluice_run(&p, "play", in_dir("a.mp4"), "camera"), 1);
+    CHECK_HAS(p.err, "apt install ffmpeg; with pip: pip install imageio-ffmpeg");
+}
+
+/* Messages without end cost no memory, and do not stop the video. */
+TEST_TIMEOUT(a_decoder_that_talks_without_end, 60)
+{
+    NEEDS_FFMPEG();
+    ffmpeg("-f lavfi -i testsrc2=s=64x48:r=25:d=0.4 -c:v ffv1 clip.mkv");
+    FILE *file = fopen(in_dir("talker"), "wb");
+    fputs("#!/bin/sh\nhead -c 100000000 /dev/zero | tr '\\0' x >&2\nexec ffmpeg \"$@\"\n", file);
+    fclose(file);
+    CHECK_EQ(chmod(in_dir("talker"), 0700), 0);
+    setenv("SLUICE_FFMPEG", in_dir("talker"), 1);
+    CHECK_EQ(play(in_dir("clip.mkv"), "--format", "rgba"), 4);
+    CHECK_EQ(seen.count, 10);
+    CHECK_HAS(player.err, "ffmpeg says: xxxx");
+    CHECK_HAS(player.err, "the 10 frames that ffmpeg decoded were played");
 }

@@ -190,6 +190,29 @@ TEST_TIMEOUT(lost_depth_is_told, 60)
     CHECK_LE(abs(seen.data[1] - 64), 3);
 }
 
+/* ---- names and types ---- */
+
+TEST_TIMEOUT(any_name_and_type_of_a_video, 120)
+{
+    static const char *const names[] = { "100%20done.mkv", "sale%d.mp4", "it's a \"name\".webm",
+                                         "two\nlines.mov", "a.avi",      "a.nut",
+                                         "a.flv" };
+    NEEDS_FFMPEG();
+    describe(SLUICE_PIXEL_GRAY8, 64, 48);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        start(in_dir(names[i]), "--quiet", "--quiet");
+        for (int n = 0; n < 4; n++) {
+            send_frame("\x80", 1);
+            test_nap(20 * SLUICE_MS);
+        }
+        CHECK_EQ(finish(), 0);
+        CHECK_STR(recorder.err, "");
+        PLAY(names[i], "--format", "gray");
+        CHECK_GE(seen.count, 2);
+        CHECK_LE(abs(seen.pixel[0][0] - 128), 6);
+    }
+}
+
 /* ---- a writer that changes ---- */
 
 TEST_TIMEOUT(other_colours_go_on_in_another_file, 60)

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Numbers of ITU-T H.273 by ffmpeg's names, and what is taken when a source does not say.
+ * Numbers of ITU-T H.273 by ffmpeg's names; and ffmpeg's own name.
  */
 #include "media.h"
 
 #include <stdlib.h>
-
-uint8_t media_default_matrix(uint32_t height)
-{
-    return height >= 720 ? 1 : 6;
-}
 
 #define NAME(list, number) ((number) < sizeof(list) / sizeof(list)[0] ? (list)[number] : NULL)
 

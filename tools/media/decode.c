@@ -16,6 +16,7 @@
 #include "../common/term.h"
 #include "camera.h"
 #include "ebml.h"
+#include "pixels.h"
 
 #define TIMES "-fps_mode", "passthrough", "-enc_time_base", "1/1000000000" /* each frame once, at its own time */
 /* A pixel whose value changes with the frame's size: the frames themselves are scaled to the first one's. */
@@ -68,7 +69,7 @@ static struct sluice_colour source_colour(const struct media_decoder *d, const s
         if (!colour.matrix && by_nut)
             colour.matrix = by_nut == NUT_BT709 ? 1 : 6;
         if (!colour.matrix && raw->kind == RAW_YUV)
-            colour.matrix = media_default_matrix(d->nut.video.height);
+            colour.matrix = pixels_default_matrix(d->nut.video.height);
     }
     if (!colour.range)
         colour.range = raw->kind == RAW_YUV ? SLUICE_RANGE_LIMITED : SLUICE_RANGE_FULL;
@@ -82,7 +83,7 @@ static struct sluice_colour channel_colour(const struct raw_format *raw, const s
         return colour;
     if (to->kind == RAW_YUV) {
         if (raw->kind == RAW_RGB || !colour.matrix)
-            colour.matrix = media_default_matrix(height);
+            colour.matrix = pixels_default_matrix(height);
         colour.range = SLUICE_RANGE_LIMITED;
     } else {
         colour.matrix = to->kind == RAW_RGB ? SLUICE_MATRIX_RGB : 0;
@@ -216,7 +217,7 @@ static bool start_decoder(struct media_decoder *d)
     const struct raw_format *to = raw_of_channel(s->format);
     if (s->kind == SOURCE_TEST)
         snprintf(test_filter, sizeof test_filter, "scale=out_color_matrix=%s:out_range=%s,format=%s",
-                 media_matrix_name(media_default_matrix(s->height ? s->height : 720)),
+                 media_matrix_name(pixels_default_matrix(s->height ? s->height : 720)),
                  to->kind == RAW_YUV ? "limited" : "full", to->name);
     child_add(&l.args, "-map", "0:v:0", "-vf", s->kind == SOURCE_TEST ? test_filter : list, "-c:v", "rawvideo", NULL);
     child_add(&l.args, TIMES, "-flush_packets", "1", "-f", "nut", "pipe:1", NULL);
@@ -346,9 +347,9 @@ static int convert(struct media_decoder *d, const struct raw_format *raw, const 
     struct sluice_colour from = source_colour(d, raw, said);
     choose_size(d);
     d->image.colour = channel_colour(raw, to, from, d->image.height);
-    d->image.alpha = !to->alpha                             ? SLUICE_ALPHA_UNKNOWN
-                     : raw->alpha || s->kind == SOURCE_TEST ? SLUICE_ALPHA_STRAIGHT
-                                                            : SLUICE_ALPHA_OPAQUE;
+    d->image.alpha = raw->alpha ? SLUICE_ALPHA_STRAIGHT : SLUICE_ALPHA_OPAQUE;
+    if (!to->alpha || s->kind == SOURCE_TEST)
+        d->image.alpha = SLUICE_ALPHA_UNKNOWN;
     d->bits = raw->bits;
     scale_aspect(d);
     say_losses(d, raw, to);
@@ -395,7 +396,7 @@ int media_decode(struct media_decoder *d, const struct source *s)
     if (!raw)
         return cannot_open(d, "its pixel format is unknown");
     if (s->kind == SOURCE_TEST)
-        said.matrix = raw->kind == RAW_YUV ? media_default_matrix(d->nut.video.height) : 2;
+        said.matrix = raw->kind == RAW_YUV ? pixels_default_matrix(d->nut.video.height) : 2;
     int code = convert(d, raw, &said);
     if (code != EXIT_DONE || stop_asked())
         return code;

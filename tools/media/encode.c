@@ -15,9 +15,11 @@
 #include "pixels.h"
 
 #define PAD_TO_EVEN    "pad=ceil(iw/2)*2:ceil(ih/2)*2" /* 4:2:0 needs even sizes */
-#define TICK           "1/60000"                       /* whole numbers of it are 1/24, 1/25, 1/30, 1001/30000 s */
-#define CLOSE_TIMEOUT  (5 * SLUICE_S)                  /* for ffplay after its window was closed */
-#define ENCODE_TIMEOUT (60 * SLUICE_S)                 /* for the last frames */
+#define TICKS          60000                           /* a second: 1/24, 1/25, 1/30, 1001/30000 s are whole numbers */
+#define TICK           "1/60000"
+#define PROBE_FRAMES   5               /* from which ffmpeg guesses the rate, for the file's header */
+#define CLOSE_TIMEOUT  (5 * SLUICE_S)  /* for ffplay after its window was closed */
+#define ENCODE_TIMEOUT (60 * SLUICE_S) /* for the last frames */
 
 /* ffplay 5 does not support RGBA of half and single floats; they are converted to 8 bits. */
 static bool needs_conversion(uint32_t format)
@@ -70,8 +72,9 @@ bool media_has_times(const char *file)
 static struct target choose_target(const struct media_sink *sink, const struct raw_format *raw, bool alpha)
 {
     static const char *const mp4[] = { ".mp4", ".mov", ".m4v", NULL };
+    static const char *const h264_too[] = { ".mkv", ".ts", ".mts", ".m2ts", ".flv", ".3gp", NULL };
     struct target t = { .mp4 = ends_in(sink->file, mp4), .bits = 8 };
-    if (t.mp4 || text_ends_with(sink->file, ".mkv")) {
+    if (t.mp4 || ends_in(sink->file, h264_too)) {
         bool h264 = has_encoder("libx264 ");
         t.encoder = h264 ? "libx264" : "mpeg4";
         t.bits = h264 && raw->bits > 8 ? 10 : 8;
@@ -109,7 +112,7 @@ static struct sluice_colour file_colour(const struct sluice_image *image, const 
 {
     struct sluice_colour colour = image->colour;
     if (raw->kind != RAW_YUV || !media_matrix_name(colour.matrix))
-        colour.matrix = media_default_matrix(image->height);
+        colour.matrix = pixels_default_matrix(image->height);
     if (raw->kind != RAW_YUV || !colour.range)
         colour.range = SLUICE_RANGE_LIMITED;
     return colour;
@@ -192,21 +195,21 @@ static bool write_head(struct media_sink *sink, const struct raw_format *raw)
     const struct sluice_image *image = &sink->image;
     struct nut_video video = { .tag = raw->tag, .width = image->width, .height = image->height };
     if (raw->kind == RAW_YUV) {
-        unsigned matrix = image->colour.matrix ? image->colour.matrix : media_default_matrix(image->height);
+        unsigned matrix = image->colour.matrix ? image->colour.matrix : pixels_default_matrix(image->height);
         video.colours = matrix == 1 ? NUT_BT709 : matrix == 5 || matrix == 6 ? NUT_BT601 : NUT_COLOURS_UNKNOWN;
         if (video.colours && image->colour.range == SLUICE_RANGE_FULL)
             video.colours |= NUT_FULL_RANGE;
     }
-    sink->nut = (struct nut_writer){ .write = write_to_child, .to = &sink->child };
+    sink->nut = (struct nut_writer){ .write = write_to_child, .to = &sink->child, .ticks = TICKS };
     if (strcmp(sink->file, "-") == 0)
-        sink->nut.write = write_to_output;
+        sink->nut = (struct nut_writer){ .write = write_to_output };
     return nut_write_head(&sink->nut, &video);
 }
 
 static int start_encoder(struct media_sink *sink, const struct raw_format *raw, const char *command)
 {
     struct child_args a = { 0 };
-    char crf[16], rate[32], filter[768], *output = NULL;
+    char crf[16], rate[32], probe[32], frames[8], filter[768], *output = NULL;
     bool alpha = has_alpha(&sink->image, raw);
     struct target t = choose_target(sink, raw, alpha);
     if (asprintf(&output, strstr(sink->file, "://") ? "%s" : "file:%s", sink->file) < 0)
@@ -215,7 +218,10 @@ static int start_encoder(struct media_sink *sink, const struct raw_format *raw, 
     make_filter(filter, sizeof filter, &sink->image, raw, &t,
                 t.alpha && sink->image.alpha == SLUICE_ALPHA_PREMULTIPLIED);
     child_add(&a, media_ffmpeg(), "-nostats", "-hide_banner", "-v", "error", "-y", NULL);
-    child_add(&a, "-probesize", "32", "-analyzeduration", "0", "-f", "nut", "-i", "pipe:0", "-vf", filter, NULL);
+    snprintf(probe, sizeof probe, "%llu",
+             (unsigned long long)((PROBE_FRAMES + 1) * (raw_size(&sink->image) + 128) + 4096));
+    snprintf(frames, sizeof frames, "%d", PROBE_FRAMES);
+    child_add(&a, "-fpsprobesize", frames, "-probesize", probe, "-f", "nut", "-i", "pipe:0", "-vf", filter, NULL);
     add_encoder(&a, sink, &t, crf);
     if (media_has_times(sink->file)) {
         child_add(&a, "-fps_mode", "passthrough", "-enc_time_base", TICK, NULL);

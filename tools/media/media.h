@@ -23,9 +23,6 @@ const char *media_ffmpeg(void);
 /* Says that a program of ffmpeg could not be started. */
 void media_say_start_error(const char *command, const char *program, int error);
 
-/* The matrix of YUV whose matrix is unknown: BT.709 from 720 rows on, else BT.601. A number of H.273. */
-uint8_t media_default_matrix(uint32_t height);
-
 /* ffmpeg's names for numbers of H.273; NULL if it has none, or the number is unknown. */
 const char *media_matrix_name(unsigned matrix);
 const char *media_primaries_name(unsigned primaries);

@@ -84,15 +84,18 @@ typedef bool nut_write_fn(void *to, const void *bytes, size_t size);
 struct nut_writer {
     nut_write_fn *write;
     void *to;
-    uint64_t at; /* bytes so far */
+    uint32_t ticks; /* a second, the unit of its times; 0: nanoseconds */
+    uint64_t at;    /* bytes so far */
     struct nut_syncpoint {
         uint64_t at;
-        int64_t pts_ns;
-    } * syncpoints; /* one for each frame: the index */
+        uint64_t pts; /* in ticks */
+    } * syncpoints;   /* one for each frame: the index */
     size_t count, capacity;
+    uint64_t next_pts;
 };
 
-/* Times are in nanoseconds, none before 0 and none twice. `writer` has `write` and `to`. */
+/* Times are in nanoseconds, and none is before 0. One that is not later than the last one by a tick is moved there.
+ * `writer` has `write` and `to`, and may have `ticks`. */
 bool nut_write_head(struct nut_writer *writer, const struct nut_video *video);
 
 /* Begins a frame; its `size` bytes follow with nut_write. */

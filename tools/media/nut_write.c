@@ -6,11 +6,9 @@
 
 #include <stdlib.h>
 
-#define BASE_NUM  1
-#define BASE_DEN  1000000000 /* nanoseconds */
-#define SHIFT     7          /* pts are written in full: they count from 1 << SHIFT */
-#define CODE      1          /* the frame code that is used */
-#define CRC_LIMIT 4096       /* longer packets have a checksum after their length, too */
+#define SHIFT     7    /* pts are written in full: they count from 1 << SHIFT */
+#define CODE      1    /* the frame code that is used */
+#define CRC_LIMIT 4096 /* longer packets have a checksum after their length, too */
 #define FLAGS     (NUT_FLAG_KEY | NUT_FLAG_PTS | NUT_FLAG_SIZE | NUT_FLAG_CHECKSUM)
 
 struct bytes {
@@ -75,6 +73,11 @@ static void add_codes(struct bytes *b, uint64_t flags, uint64_t count)
         add_number(b, fields[i]);
 }
 
+static uint32_t ticks_of(const struct nut_writer *w)
+{
+    return w->ticks ? w->ticks : 1000000000;
+}
+
 static bool write_main(struct nut_writer *w)
 {
     uint8_t content[128];
@@ -83,8 +86,8 @@ static bool write_main(struct nut_writer *w)
     add_number(&b, 1);     /* streams */
     add_number(&b, 65536); /* max_distance */
     add_number(&b, 1);     /* time bases */
-    add_number(&b, BASE_NUM);
-    add_number(&b, BASE_DEN);
+    add_number(&b, 1);
+    add_number(&b, ticks_of(w));
     add_codes(&b, NUT_FLAG_INVALID, CODE);
     add_codes(&b, FLAGS, 1);
     add_codes(&b, NUT_FLAG_INVALID, 256 - CODE - 2); /* 'N' is none */
@@ -121,7 +124,7 @@ bool nut_write_head(struct nut_writer *w, const struct nut_video *video)
 }
 
 /* Without memory the file has no index. */
-static void remember(struct nut_writer *w, int64_t pts_ns)
+static void remember(struct nut_writer *w, uint64_t pts)
 {
     if (w->count == w->capacity) {
         size_t capacity = w->capacity ? 2 * w->capacity : 1024;
@@ -131,18 +134,23 @@ static void remember(struct nut_writer *w, int64_t pts_ns)
         w->syncpoints = more;
         w->capacity = capacity;
     }
-    w->syncpoints[w->count++] = (struct nut_syncpoint){ w->at, pts_ns };
+    w->syncpoints[w->count++] = (struct nut_syncpoint){ w->at, pts };
 }
 
 bool nut_write_frame(struct nut_writer *w, int64_t pts_ns, uint64_t size)
 {
     uint8_t syncpoint_bytes[32], frame_bytes[32];
     struct bytes syncpoint = BYTES(syncpoint_bytes), frame = BYTES(frame_bytes);
-    add_number(&syncpoint, (uint64_t)pts_ns);
+    uint64_t ns = (uint64_t)pts_ns, second = 1000000000;
+    uint64_t pts = ns / second * ticks_of(w) + (ns % second * ticks_of(w) + second / 2) / second;
+    if (pts < w->next_pts)
+        pts = w->next_pts;
+    w->next_pts = pts + 1;
+    add_number(&syncpoint, pts);
     add_number(&syncpoint, w->count ? (w->at - w->syncpoints[w->count - 1].at) / 16 : 0);
-    remember(w, pts_ns);
+    remember(w, pts);
     add_byte(&frame, CODE);
-    add_number(&frame, (uint64_t)pts_ns + (1u << SHIFT));
+    add_number(&frame, pts + (1u << SHIFT));
     add_number(&frame, size);
     add_fixed(&frame, nut_checksum(0, frame.bytes, frame.size), 4);
     return write_packet(w, NUT_SYNCPOINT, &syncpoint) && nut_write(w, frame.bytes, frame.size);
@@ -154,10 +162,10 @@ bool nut_write_end(struct nut_writer *w)
     uint8_t start[32];
     struct bytes head = BYTES(start);
     uint64_t last_at = 0;
-    int64_t last_pts = -1;
+    uint64_t next = 0; /* differences count from -1, and from the last one */
     if (w->count == 0 || !(b.bytes = malloc(b.capacity)))
         return true;
-    add_number(&b, (uint64_t)w->syncpoints[w->count - 1].pts_ns);
+    add_number(&b, w->syncpoints[w->count - 1].pts);
     add_number(&b, w->count);
     for (size_t i = 0; i < w->count; i++) {
         add_number(&b, w->syncpoints[i].at / 16 - last_at);
@@ -168,8 +176,8 @@ bool nut_write_end(struct nut_writer *w)
     if (w->count > 1)
         add_number(&b, (uint64_t)(w->count - 1) << 2 | 3);
     for (size_t i = 0; i + 1 < w->count; i++) {
-        add_number(&b, (uint64_t)(w->syncpoints[i].pts_ns - last_pts));
-        last_pts = w->syncpoints[i].pts_ns;
+        add_number(&b, w->syncpoints[i].pts + 1 - next);
+        next = w->syncpoints[i].pts + 1;
     }
     add_head(&head, NUT_INDEX, b.size + 12); /* to know how long it is */
     add_fixed(&b, head.size + b.size + 12, 8);

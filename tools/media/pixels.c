@@ -102,11 +102,16 @@ uint16_t pixels_to_half(float value)
     return (uint16_t)(sign | (rounded - 1024 + ((unsigned)(exponent + 14) << 10)));
 }
 
+uint8_t pixels_default_matrix(uint32_t height)
+{
+    return height >= 720 ? 1 : 6;
+}
+
 static void choose_matrix(struct pixels *pixels, const struct sluice_image *image)
 {
     unsigned matrix = image->colour.matrix;
     if (matrix == 0)
-        matrix = image->height >= 720 ? 1 : 6;
+        matrix = pixels_default_matrix(image->height);
     pixels->rgb_matrix = matrix == SLUICE_MATRIX_RGB;
     switch (matrix) {
     case 1:

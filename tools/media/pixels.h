@@ -27,6 +27,9 @@ struct pixels {
     float black, luma, chroma; /* range: Y = black + luma * y, U = 0.5 + chroma * u, of full scale */
 };
 
+/* The matrix of YUV whose matrix is unknown, a number of H.273: BT.709 from 720 rows on, else BT.601. */
+uint8_t pixels_default_matrix(uint32_t height);
+
 /* False if the array is not an image or has no data. An unknown matrix is taken as BT.709 from 720 rows on, else
  * BT.601; an unknown range of YUV as limited. */
 bool pixels_open(struct pixels *pixels, const struct sluice_array *array);

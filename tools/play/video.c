@@ -9,6 +9,7 @@
 #include "../common/args.h"
 #include "../common/term.h"
 #include "../media/media.h"
+#include "../media/pixels.h"
 #include "pattern.h"
 #include "play.h"
 
@@ -42,8 +43,7 @@ static void choose_pattern(struct play *play, struct video *video)
     video->image.width = play->source.width ? play->source.width : 1280;
     video->image.height = play->source.height ? play->source.height : 720;
     video->image.pixel_format = play->format;
-    video->image.alpha = raw && raw->alpha ? SLUICE_ALPHA_STRAIGHT : SLUICE_ALPHA_UNKNOWN;
-    video->image.colour.matrix = yuv ? media_default_matrix(video->image.height) : gray ? 0 : SLUICE_MATRIX_RGB;
+    video->image.colour.matrix = yuv ? pixels_default_matrix(video->image.height) : gray ? 0 : SLUICE_MATRIX_RGB;
     video->image.colour.range = yuv ? SLUICE_RANGE_LIMITED : SLUICE_RANGE_FULL;
 }
 

@@ -16,7 +16,6 @@
 #define MEASURE_TIME  (300 * SLUICE_MS)
 #define POLL_INTERVAL (50 * SLUICE_MS)
 #define DEFAULT_RATE  30
-#define TICK_NS       16667 /* the encoder's unit of time */
 
 /* Rounds a measured rate to a common one, or else to a whole number. */
 static double round_rate(double rate)
@@ -108,8 +107,8 @@ static int write_at_its_time(struct record *record, const struct sluice_frame *f
         record->left_out++;
         return EXIT_DONE;
     }
-    if (pts <= record->last_pts_ns)
-        pts = record->last_pts_ns + TICK_NS; /* another machine's clock, or one that stepped */
+    if (pts < 0)
+        pts = 0; /* of another writer, whose clock is behind */
     record->last_pts_ns = pts;
     if (media_write(&record->sink, image, pts))
         return EXIT_DONE;
