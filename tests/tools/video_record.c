@@ -173,6 +173,8 @@ TEST_TIMEOUT(alpha_is_kept_or_its_loss_told, 60)
     record_colour("half.mp4", half, 4);
     CHECK_HAS(recorder.err, "alpha is left out of ");
     CHECK_HAS(recorder.err, "a .webm or .slr file keeps it");
+    PLAY("half.mp4", "--format", "rgba");
+    CHECK_LE(abs(seen.data[0] - 64), 4); /* as over black */
     image.alpha = SLUICE_ALPHA_OPAQUE;
     record_colour("opaque.mp4", half, 4);
     CHECK_STR(recorder.err, "");
@@ -188,6 +190,19 @@ TEST_TIMEOUT(lost_depth_is_told, 60)
     PLAY("float.mkv", "--format", "rgba");
     CHECK_LE(abs(seen.data[0] - 128), 3);
     CHECK_LE(abs(seen.data[1] - 64), 3);
+}
+
+TEST_TIMEOUT(the_top_row_stays_the_top_row, 60)
+{
+    static uint8_t rows[64 * 48];
+    NEEDS_FFMPEG();
+    memset(rows + sizeof rows / 2, 255, sizeof rows / 2);
+    describe(SLUICE_PIXEL_GRAY8, 64, 48);
+    image.row_order = SLUICE_BOTTOM_UP;
+    record_colour("up.mkv", rows, sizeof rows);
+    PLAY("up.mkv", "--format", "gray");
+    CHECK_GE(seen.data[0], 240); /* the last row in memory */
+    CHECK_LE(seen.data[47 * 64], 15);
 }
 
 /* ---- names and types ---- */

@@ -404,7 +404,7 @@ int media_decode(struct media_decoder *d, const struct source *s)
     d->frames.deadline = 0;
     d->image.pixel_format = s->format;
     d->raw_bytes = raw_size(&d->image);
-    if (!raw_is_same(s->format) && !(d->raw = malloc(d->raw_bytes))) {
+    if (!raw_is_same(&d->image) && !(d->raw = malloc(d->raw_bytes))) {
         say_error(s->command, "out of memory for a frame of %ux%u.", d->image.width, d->image.height);
         return EXIT_FAILED;
     }
@@ -465,7 +465,7 @@ bool media_next(struct media_decoder *d)
 
 bool media_pixels(struct media_decoder *d, const struct sluice_array *image)
 {
-    if (!image || raw_is_same(d->source->format))
+    if (!image || raw_is_same(&d->image))
         return nut_read(&d->nut, image ? image->data : NULL, d->raw_bytes);
     if (!nut_read(&d->nut, d->raw, d->raw_bytes))
         return false;

@@ -119,7 +119,7 @@ static struct sluice_colour file_colour(const struct sluice_image *image, const 
 }
 
 static void make_filter(char *text, size_t size, const struct sluice_image *image, const struct raw_format *raw,
-                        const struct target *t, bool premultiplied)
+                        const struct target *t)
 {
     struct sluice_colour to = file_colour(image, raw);
     const char *matrix = media_matrix_name(to.matrix);
@@ -128,10 +128,6 @@ static void make_filter(char *text, size_t size, const struct sluice_image *imag
     bool limited_in = image->colour.range == SLUICE_RANGE_LIMITED ||
                       (raw->kind == RAW_YUV && image->colour.range == SLUICE_RANGE_UNKNOWN);
     *text = 0;
-    if (image->row_order == SLUICE_BOTTOM_UP)
-        add_text(text, size, "%s", "vflip,");
-    if (premultiplied)
-        add_text(text, size, "format=%s,unpremultiply=inplace=1,", raw->bits > 8 ? "gbrap16le" : "gbrap");
     add_text(text, size, "%s,scale=flags=bicubic+accurate_rnd+full_chroma_int", PAD_TO_EVEN);
     if (raw->kind == RAW_YUV)
         add_text(text, size, ":in_color_matrix=%s", scaled);
@@ -194,6 +190,8 @@ static bool write_head(struct media_sink *sink, const struct raw_format *raw)
 {
     const struct sluice_image *image = &sink->image;
     struct nut_video video = { .tag = raw->tag, .width = image->width, .height = image->height };
+    if (raw->alpha && raw->bits == 8 && sink->alpha == SLUICE_ALPHA_OPAQUE)
+        video.tag &= 0xFFFFFF; /* RGB0 and BGR0: the fourth byte has no meaning */
     if (raw->kind == RAW_YUV) {
         unsigned matrix = image->colour.matrix ? image->colour.matrix : pixels_default_matrix(image->height);
         video.colours = matrix == 1 ? NUT_BT709 : matrix == 5 || matrix == 6 ? NUT_BT601 : NUT_COLOURS_UNKNOWN;
@@ -206,17 +204,17 @@ static bool write_head(struct media_sink *sink, const struct raw_format *raw)
     return nut_write_head(&sink->nut, &video);
 }
 
-static int start_encoder(struct media_sink *sink, const struct raw_format *raw, const char *command)
+static int start_encoder(struct media_sink *sink, const struct raw_format *raw, const struct target *target,
+                         const char *command)
 {
     struct child_args a = { 0 };
     char crf[16], rate[32], probe[32], frames[8], filter[768], *output = NULL;
     bool alpha = has_alpha(&sink->image, raw);
-    struct target t = choose_target(sink, raw, alpha);
+    struct target t = *target;
     if (asprintf(&output, strstr(sink->file, "://") ? "%s" : "file:%s", sink->file) < 0)
         return ENOMEM;
     say_losses(sink, &t, raw, alpha && sink->image.alpha != SLUICE_ALPHA_UNKNOWN, command);
-    make_filter(filter, sizeof filter, &sink->image, raw, &t,
-                t.alpha && sink->image.alpha == SLUICE_ALPHA_PREMULTIPLIED);
+    make_filter(filter, sizeof filter, &sink->image, raw, &t);
     child_add(&a, media_ffmpeg(), "-nostats", "-hide_banner", "-v", "error", "-y", NULL);
     snprintf(probe, sizeof probe, "%llu",
              (unsigned long long)((PROBE_FRAMES + 1) * (raw_size(&sink->image) + 128) + 4096));
@@ -246,9 +244,17 @@ static int start_file(struct media_sink *sink, const char *command)
                   sluice_pixel_format_name((enum sluice_pixel_format)format));
         return -1;
     }
-    if (!raw_is_same(format) && !(sink->converted = malloc(raw_size(&sink->image))))
+    bool to_output = strcmp(sink->file, "-") == 0;
+    struct target target = { .alpha = true };
+    if (!to_output)
+        target = choose_target(sink, raw, has_alpha(&sink->image, raw));
+    /* Without alpha, premultiplied colours are those over black. */
+    sink->alpha = target.alpha ? sink->image.alpha : SLUICE_ALPHA_OPAQUE;
+    struct sluice_image image = sink->image;
+    image.alpha = sink->alpha;
+    if (!raw_is_same(&image) && !(sink->converted = malloc(raw_size(&sink->image))))
         return ENOMEM;
-    int error = strcmp(sink->file, "-") == 0 ? 0 : start_encoder(sink, raw, command);
+    int error = to_output ? 0 : start_encoder(sink, raw, &target, command);
     if (!error)
         (void)write_head(sink, raw); /* the first frame reports an error */
     return error;
@@ -328,13 +334,14 @@ static bool write_planes(struct media_sink *sink, const struct sluice_array *ima
         uint64_t row, rows;
         if (!pixels_plane(&image->image, i, &row, &rows))
             return false;
-        if (plane->pitch == row) {
+        bool flips = sink->file && image->image.row_order == SLUICE_BOTTOM_UP; /* ffplay does it itself */
+        if (plane->pitch == row && !flips) {
             if (!write_bytes(sink, at, row * rows))
                 return false;
             continue;
         }
         for (uint64_t y = 0; y < rows; y++)
-            if (!write_bytes(sink, at + y * plane->pitch, row))
+            if (!write_bytes(sink, at + (flips ? rows - 1 - y : y) * plane->pitch, row))
                 return false;
     }
     return true;
@@ -348,7 +355,9 @@ bool media_write(struct media_sink *sink, const struct sluice_array *image, int6
     if (!nut_write_frame(&sink->nut, pts_ns, size))
         return false;
     if (sink->converted) {
-        raw_from_image(sink->converted, image);
+        struct sluice_array array = *image;
+        array.image.alpha = sink->alpha;
+        raw_from_image(sink->converted, &array);
         if (!write_bytes(sink, sink->converted, size))
             return false;
     } else if (!write_planes(sink, image)) {

@@ -83,6 +83,7 @@ struct media_sink {
     struct sluice_image image; /* the kind of image that the program was started for */
     uint8_t *converted;        /* a frame (of a window: a row), if ffmpeg does not support the pixel format */
     struct nut_writer nut;
+    uint8_t alpha; /* of the image, as far as the file keeps it */
 };
 
 /* True if each frame has a time of its own in files of this name; else ffmpeg repeats and leaves out frames. */

@@ -126,9 +126,16 @@ const struct raw_format *raw_of_channel(uint32_t pixel_format)
     }
 }
 
-bool raw_is_same(uint32_t pixel_format)
+static bool is_premultiplied(const struct sluice_image *image)
 {
-    return pixel_format != SLUICE_PIXEL_RGBA_F16 && pixel_format != SLUICE_PIXEL_RGBA_F32 &&
+    const struct raw_format *raw = raw_of_channel(image->pixel_format);
+    return raw && raw->alpha && image->alpha == SLUICE_ALPHA_PREMULTIPLIED;
+}
+
+bool raw_is_same(const struct sluice_image *image)
+{
+    uint32_t pixel_format = image->pixel_format;
+    return !is_premultiplied(image) && pixel_format != SLUICE_PIXEL_RGBA_F16 && pixel_format != SLUICE_PIXEL_RGBA_F32 &&
            pixel_format != SLUICE_PIXEL_GRAY_F32 && pixel_format != SLUICE_PIXEL_P010;
 }
 
@@ -146,9 +153,13 @@ static uint16_t from_float(float value)
     return value >= 1 ? 65535 : value > 0 ? (uint16_t)(value * 65535 + 0.5f) : 0; /* NaN is 0 */
 }
 
+/* Row 0 is the top row. */
 static uint8_t *row_of(const struct sluice_array *image, unsigned plane, uint32_t y)
 {
     const struct sluice_plane *p = &image->image.planes[plane];
+    uint64_t row, rows;
+    if (image->image.row_order == SLUICE_BOTTOM_UP && pixels_plane(&image->image, plane, &row, &rows))
+        y = (uint32_t)rows - 1 - y;
     return (uint8_t *)image->data + p->offset + (uint64_t)y * p->pitch;
 }
 
@@ -220,7 +231,35 @@ void raw_to_image(const uint8_t *raw, const struct sluice_array *image)
     convert((uint8_t *)(uintptr_t)raw, image, true);
 }
 
+static uint32_t divide(uint32_t value, uint32_t alpha, uint32_t most)
+{
+    uint32_t straight = alpha ? (uint32_t)(((uint64_t)value * most + alpha / 2) / alpha) : 0;
+    return straight < most ? straight : most;
+}
+
+/* Makes alpha straight in pixels of four samples, the last of which is alpha. */
+static void unpremultiply(uint8_t *raw, uint64_t pixels, bool wide)
+{
+    for (uint64_t i = 0; i < pixels; i++)
+        for (unsigned c = 0; c < 3; c++)
+            if (wide) {
+                uint16_t *at = (uint16_t *)(void *)raw + i * 4;
+                at[c] = (uint16_t)divide(at[c], at[3], 65535);
+            } else {
+                raw[i * 4 + c] = (uint8_t)divide(raw[i * 4 + c], raw[i * 4 + 3], 255);
+            }
+}
+
 void raw_from_image(uint8_t *raw, const struct sluice_array *image)
 {
-    convert(raw, image, false);
+    uint32_t width = image->image.width, height = image->image.height;
+    uint32_t format = image->image.pixel_format;
+    bool wide = format == SLUICE_PIXEL_RGBA_F16 || format == SLUICE_PIXEL_RGBA_F32;
+    if (is_premultiplied(&image->image) && !wide)
+        for (uint32_t y = 0; y < height; y++)
+            memcpy(raw + (uint64_t)y * width * 4, row_of(image, 0, y), (size_t)width * 4);
+    else
+        convert(raw, image, false);
+    if (is_premultiplied(&image->image))
+        unpremultiply(raw, (uint64_t)width * height, wide);
 }

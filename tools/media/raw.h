@@ -35,8 +35,8 @@ const struct raw_format *raw_of_channel(uint32_t pixel_format);
 /* The bytes of a frame in that format, without padding. */
 uint64_t raw_size(const struct sluice_image *image);
 
-/* True if the channel's pixels are those of the raw format, byte for byte. */
-bool raw_is_same(uint32_t pixel_format);
+/* True if the channel's pixels are those of the raw format, byte for byte. Raw video has straight alpha. */
+bool raw_is_same(const struct sluice_image *image);
 
 /* Converts between a frame in the raw format and an image for which raw_is_same is false. */
 void raw_to_image(const uint8_t *raw, const struct sluice_array *image);
