@@ -19,11 +19,12 @@
 #include "media/media.h"
 #include "media/pixels.h"
 
-enum { FRAMES, ARRAY, ASCII, UNDECLARED, TIMEOUT };
+enum { FRAMES, ARRAY, AS, ASCII, UNDECLARED, TIMEOUT };
 
 static const struct args_option options[] = {
     [FRAMES] = { 'n', "frames", "N", "stop after N frames" },
     [ARRAY] = { 'a', "array", "ARRAY", "the array to show; default: the first image" },
+    [AS] = AS_OPTION,
     [ASCII] = { 0, "ascii", NULL, "draw in the terminal, without a display" },
     [UNDECLARED] = UNDECLARED_OPTION,
     [TIMEOUT] = { 't', "timeout", "S", "wait up to S seconds for the channel; default 0" },
@@ -33,6 +34,7 @@ static const struct args_option options[] = {
 struct view {
     const char *channel, *array;
     uint64_t limit, frames;
+    uint32_t as;
     bool ascii, opened;
     struct media_sink sink;
     struct readback readback;
@@ -81,6 +83,8 @@ static int show_frame(struct view *view, sluice_reader *reader, const struct slu
     if (code != EXIT_DONE)
         return code;
     readback_map(&view->readback, &image);
+    if ((code = picture_take_as("view", &image, view->as)) != EXIT_DONE)
+        return code;
     if (!pixels_open(&pixels, &image)) {
         say_not_image("view", view->channel, &image, "'sluice snap' can write it to a .npy file");
         return EXIT_FAILED;
@@ -148,6 +152,7 @@ static int view_run(const struct command *command, int argc, char **argv)
         else if (option == ASCII)
             view.ascii = true;
         else if (option == FRAMES       ? !args_u32(&args, 1, UINT32_MAX, &number)
+                 : option == AS         ? !args_pixel_format(&args, &view.as)
                  : option == UNDECLARED ? !cipd_parse_order(&args, &undeclared)
                                         : !args_duration(&args, &timeout))
             return EXIT_USAGE;

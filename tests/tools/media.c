@@ -261,6 +261,8 @@ TEST(arrays_are_taken_as_pictures_if_asked_for)
     CHECK_EQ(sluice_run(&p, "snap", "bytes", in_dir("x.png"), "--as", "bgr24"), 0);
     struct stat status;
     CHECK(stat(in_dir("x.png"), &status) == 0 && status.st_size > 50);
+    CHECK_EQ(sluice_run(&p, "record", "bytes", in_dir("x.mkv"), "--frames", "1", "--as", "bgr24"), 0);
+    CHECK(stat(in_dir("x.mkv"), &status) == 0 && status.st_size > 50);
     CHECK_EQ(sluice_run(&p, "snap", "bytes", in_dir("y.png"), "--as", "bgr23"), 2);
     CHECK_HAS(p.err, "did you mean 'bgr24'?");
     CHECK_EQ(sluice_run(&p, "snap", "bytes", in_dir("y.png"), "--as", "gray"), 1);
@@ -273,6 +275,11 @@ TEST(arrays_are_taken_as_pictures_if_asked_for)
     CHECK_EQ(sluice_run(&p, "snap", "bytes", in_dir("z.png")), 1);
     CHECK_HAS(p.err, "by --as gray;");
     CHECK_EQ(sluice_run(&p, "snap", "bytes", in_dir("z.png"), "--as", "gray"), 0);
+    CHECK_EQ(sluice_run(&p, "view", "bytes", "--ascii", "--frames", "1"), 1);
+    CHECK_HAS(p.err, "by --as gray;");
+    CHECK_EQ(sluice_run(&p, "view", "bytes", "--ascii", "--frames", "1", "--as", "gray"), 0);
+    CHECK_EQ(sluice_run(&p, "record", "bytes", in_dir("x.slr"), "--as", "gray"), 2);
+    CHECK_HAS(p.err, "--as is for videos");
     sluice_writer_close(&writer);
 }
 

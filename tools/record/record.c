@@ -13,13 +13,14 @@
 #include "../common/args.h"
 #include "../common/cipd.h"
 #include "../common/describe.h"
+#include "../common/picture.h"
 #include "../common/term.h"
 #include "../media/recording.h"
 
 #define ACQUIRE_TIMEOUT (100 * SLUICE_MS) /* how long a signal to stop may go unnoticed */
 #define REOPEN_INTERVAL (20 * SLUICE_MS)  /* between attempts to acquire from a closed channel */
 
-enum { FRAMES, SECONDS, DEPTH, EVERY, FPS, CRF, ARRAY, RAW, FOLLOW, TIMEOUT, UNDECLARED, QUIET };
+enum { FRAMES, SECONDS, DEPTH, EVERY, FPS, CRF, ARRAY, AS, RAW, FOLLOW, TIMEOUT, UNDECLARED, QUIET };
 
 static const struct args_option options[] = {
     [FRAMES] = { 'n', "frames", "N", "stop after N frames" },
@@ -29,6 +30,7 @@ static const struct args_option options[] = {
     [FPS] = { 'r', "fps", "N", "video: round times to N frames a second; default: as published" },
     [CRF] = { 0, "crf", "N", "video: quality from 0 (best) to 51; default 20" },
     [ARRAY] = { 'a', "array", "ARRAY", "video: the array to record; default: the first image" },
+    [AS] = AS_OPTION,
     [RAW] = { 0, "raw", NULL, "write a Sluice recording, whatever the file name" },
     [FOLLOW] = { 'F', "follow", NULL, "wait for the next writer when the channel closes" },
     [TIMEOUT] = { 't', "timeout", "S", "wait up to S seconds for the channel; default 0" },
@@ -184,6 +186,7 @@ static bool parse_option(struct record *record, const struct args *args, int opt
     case FPS: return args_number(args, 0.01, 1000, &record->sink.fps);
     case CRF: record->sink.crf_set = true; return args_u32(args, 0, 51, &record->sink.crf);
     case ARRAY: record->array = args->value; return true;
+    case AS: return args_pixel_format(args, &record->as);
     case RAW: record->raw = true; return true;
     case FOLLOW: record->follow = true; return true;
     case TIMEOUT: return args_duration(args, &record->open_timeout_ns);
@@ -251,6 +254,10 @@ static int record_run(const struct command *command, int argc, char **argv)
     record.path = args.rest[1];
     record.raw = record.raw || text_ends_with(record.path, ".slr");
     record.to_output = strcmp(record.path, "-") == 0;
+    if (record.raw && record.as) {
+        say_error(command->name, "--as is for videos: a Sluice recording keeps arrays as they are.");
+        return EXIT_USAGE;
+    }
     if (record.to_output && isatty(STDOUT_FILENO)) {
         say_error(command->name,
                   "standard output is a terminal; send it somewhere, as in: sluice record %s - | ffplay -",

@@ -21,7 +21,7 @@ struct record {
     uint32_t max_frames; /* 0: no limit */
     int64_t duration_ns; /* 0: no limit */
     int64_t open_timeout_ns;
-    uint32_t depth, every, undeclared;
+    uint32_t depth, every, undeclared, as;
     bool raw, follow, quiet;
     bool to_output; /* into standard output */
 

@@ -123,6 +123,8 @@ int record_video(struct record *record, const struct sluice_frame *frame)
     if (code != EXIT_DONE)
         return code;
     readback_map(&record->readback, &image);
+    if ((code = picture_take_as(record->command, &image, record->as)) != EXIT_DONE)
+        return code;
     if (!image.image.pixel_format) {
         say_not_image(record->command, record->channel, &image, "record it to a .slr file");
         return EXIT_FAILED;
