@@ -53,7 +53,17 @@ def array_of(data, at):
     return _Record(ARRAY.unpack_from(data, at))
 
 
+def documented(cls):
+    """Gives the members of a class with slots the words that its slots have."""
+    for name, words in cls.__slots__.items():
+        if words:
+            slot = vars(cls)[name]
+            setattr(cls, name, property(slot.__get__, slot.__set__, None, words))
+    return cls
+
+
 @final
+@documented
 class RecordedArray:
     """An array of a RecordedFrame, read-only, in the mapped file; it has NumPy's array interface."""
 
@@ -147,6 +157,7 @@ class RecordedArray:
 
 
 @final
+@documented
 class RecordedFrame:
     """A frame of a Recording, as a mapping of names to RecordedArrays; also frame[0]. Its header has what a Frame's has; `number`
     and `time` (seconds after the first frame) say where it is in the recording."""

@@ -9,7 +9,7 @@ import struct
 from . import _sluice
 from ._final import final
 from ._formats import described
-from ._recorded import ARRAY, RecordedFrame, array_of, hash_of
+from ._recorded import ARRAY, RecordedFrame, array_of, documented, hash_of
 from ._structs import image_or_tensor
 
 MAGIC = b"\x89SLR\r\n\x1a\n"
@@ -23,6 +23,7 @@ PAUSE = 60  # seconds: as in `sluice play`, a longer step, or one back, is none
 
 
 @final
+@documented
 class Recording:
     """A recording by `sluice record CHANNEL FILE.slr`, as a sequence of RecordedFrames: recording[7], recording[-1], a slice, or
     `for frame in recording`. The file is mapped, and nothing is copied: it may be larger than memory, but must not be cut while it is
