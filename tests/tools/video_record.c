@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct program recorder;
@@ -251,6 +252,24 @@ TEST_TIMEOUT(other_colours_go_on_in_another_file, 60)
     CHECK_EQ(seen.image.colour.matrix, 1);
     PLAY("take.2.mkv", "--format", "yuv420p");
     CHECK_EQ(seen.image.colour.matrix, 6);
+}
+
+/* ---- an encoder that does not answer ---- */
+
+TEST_TIMEOUT(an_encoder_that_takes_nothing_is_told, 60)
+{
+    static struct program source;
+    FILE *file = fopen(in_dir("stopped"), "wb");
+    fputs("#!/bin/sh\ncase \"$*\" in *encoders*) exit 0;; esac\nexec sleep 40\n", file);
+    fclose(file);
+    CHECK_EQ(chmod(in_dir("stopped"), 0700), 0);
+    player_start(&source, "camera", "--pattern", "--size", "640x480", "--fps", "50");
+    setenv("SLUICE_FFMPEG", in_dir("stopped"), 1);
+    sluice_start(&recorder, "record", "camera", in_dir("a.avi"), "--fps", "50");
+    CHECK_SOON(strstr(program_so_far(&recorder, "err"), "ffmpeg has taken nothing of ") != NULL, 30);
+    CHECK_EQ(program_end(&source, SIGTERM), 0);
+    CHECK_EQ(kill(recorder.pid, SIGKILL), 0);
+    program_end(&recorder, 0);
 }
 
 /* ---- standard output ---- */

@@ -5,6 +5,8 @@
 #include "media.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,7 @@
 #define TICKS          60000                           /* a second: 1/24, 1/25, 1/30, 1001/30000 s are whole numbers */
 #define TICK           "1/60000"
 #define PROBE_FRAMES   5               /* from which ffmpeg guesses the rate, for the file's header */
+#define SILENCE        (2 * SLUICE_S)  /* of an encoder, until a sentence tells it */
 #define CLOSE_TIMEOUT  (5 * SLUICE_S)  /* for ffplay after its window was closed */
 #define ENCODE_TIMEOUT (60 * SLUICE_S) /* for the last frames */
 
@@ -175,9 +178,32 @@ static bool has_alpha(const struct sluice_image *image, const struct raw_format 
     return raw->alpha && image->alpha != SLUICE_ALPHA_OPAQUE;
 }
 
+/* Waits for an encoder that is slow, and says so when it takes nothing at all. False if it has ended, or does not
+ * answer after stop_asked(). */
 static bool write_to_child(void *to, const void *bytes, size_t size)
 {
-    return child_write(to, bytes, size);
+    struct media_sink *sink = to;
+    int64_t last = now_ns();
+    bool said = false;
+    while (size) {
+        struct pollfd in = { .fd = sink->child.in, .events = POLLOUT };
+        ssize_t put = poll(&in, 1, 100) > 0 ? write(in.fd, bytes, size) : 0;
+        if (put < 0 && errno != EINTR && errno != EAGAIN)
+            return false;
+        if (put > 0) {
+            bytes = (const char *)bytes + put;
+            size -= (size_t)put;
+            last = now_ns();
+            continue;
+        }
+        bool silent = now_ns() - last >= SILENCE;
+        if (silent && stop_asked())
+            return false;
+        if (silent && !said)
+            say_error(sink->command, "ffmpeg has taken nothing of %s for 2 s; still waiting.", sink->file);
+        said |= silent;
+    }
+    return true;
 }
 
 static bool write_to_output(void *to, const void *bytes, size_t size)
@@ -198,7 +224,7 @@ static bool write_head(struct media_sink *sink, const struct raw_format *raw)
         if (video.colours && image->colour.range == SLUICE_RANGE_FULL)
             video.colours |= NUT_FULL_RANGE;
     }
-    sink->nut = (struct nut_writer){ .write = write_to_child, .to = &sink->child, .ticks = TICKS };
+    sink->nut = (struct nut_writer){ .write = write_to_child, .to = sink, .ticks = TICKS };
     if (strcmp(sink->file, "-") == 0)
         sink->nut = (struct nut_writer){ .write = write_to_output };
     return nut_write_head(&sink->nut, &video);
@@ -231,6 +257,9 @@ static int start_encoder(struct media_sink *sink, const struct raw_format *raw, 
     child_add(&a, output, NULL);
     /* If this process is killed, the encoder reaches the end of the pipe and finishes the file. */
     int error = child_start(&sink->child, a.list, CHILD_WRITE | CHILD_STDERR);
+    if (!error)
+        fcntl(sink->child.in, F_SETFL, O_NONBLOCK);
+    sink->command = command;
     free(output);
     return error;
 }
