@@ -63,6 +63,7 @@ void see_all(void)
     struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
     sluice_reader *reader;
     int r;
+    free(seen.data);
     seen = (struct seen){ .count = 0 };
     params.name = "camera";
     params.mode = SLUICE_IN_ORDER;
