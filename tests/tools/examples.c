@@ -48,6 +48,7 @@ TEST_TIMEOUT(the_demo_on_a_gpu, 90)
     CHECK_HAS(p.out, "demo: restarted the player");
     CHECK_HAS(p.out, "demo: killed filter");
     CHECK_HAS(p.out, "demo: restarted the filter");
+    CHECK_HAS(p.out, "UNREAD");
     CHECK_HAS(p.out, "demo: ok, ");
     CHECK_HAS(p.out, ", 0 torn\n");
 }

@@ -273,6 +273,8 @@ static int print_report(struct demo *demo)
     double seconds = (double)(demo->last_ns - demo->first_ns) / 1e9;
     progress_end();
     printf("\n");
+    demo->in.read = tally_committed(&demo->result) + tally_dropped(&demo->result); /* the filter makes one of each */
+    demo->result.read = demo->seen;
     report_table(&demo->in, &demo->result, seconds > 0 ? seconds : 1);
     printf("\n");
     if (demo->seen && !sheet_write(&demo->sheet, demo->sheet_path))

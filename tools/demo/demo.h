@@ -34,6 +34,7 @@ struct tally {
     uint64_t past_committed, past_dropped; /* of earlier sessions */
     int64_t *latency;                      /* commit to acquire */
     uint32_t count, capacity;
+    uint64_t read; /* by the next program */
     uint64_t torn;
 };
 

@@ -121,16 +121,19 @@ static int64_t percentile(struct tally *tally, unsigned percent)
 
 void report_table(struct tally *in, struct tally *out, double seconds)
 {
-    static const char *const headers[] = { "CHANNEL", ">FRAMES", ">FPS", ">DROPPED", ">TORN", ">P50", ">P95", ">P99" };
+    static const char *const headers[] = { "CHANNEL", ">FRAMES", ">FPS", ">UNREAD", ">DROPPED",
+                                           ">TORN",   ">P50",    ">P95", ">P99" };
     struct tally *const both[2] = { in, out };
     struct table table;
     char text[TERM_TEXT];
-    table_begin(&table, headers, 8);
+    table_begin(&table, headers, 9);
     for (int i = 0; i < 2; i++) {
         struct tally *tally = both[i];
+        uint64_t committed = tally_committed(tally);
         table_cell(&table, COLOUR_PLAIN, "%s", tally->name);
-        table_cell(&table, COLOUR_PLAIN, "%" PRIu64, tally_committed(tally));
-        table_cell(&table, COLOUR_PLAIN, "%.1f", (double)tally_committed(tally) / seconds);
+        table_cell(&table, COLOUR_PLAIN, "%" PRIu64, committed);
+        table_cell(&table, COLOUR_PLAIN, "%.1f", (double)committed / seconds);
+        table_cell(&table, COLOUR_PLAIN, "%" PRIu64, committed > tally->read ? committed - tally->read : 0);
         table_cell(&table, COLOUR_PLAIN, "%" PRIu64, tally_dropped(tally));
         table_cell(&table, tally->torn ? COLOUR_RED : COLOUR_PLAIN, "%" PRIu64, tally->torn);
         for (unsigned k = 0; k < 3; k++)
@@ -140,6 +143,7 @@ void report_table(struct tally *in, struct tally *out, double seconds)
                                                                       : 99)));
     }
     table_print(&table);
+    printf("unread: replaced by newer frames while the next program was dead or busy; dropped: no slot was free\n");
 }
 
 /* The histogram has eight bars per power of ten, from 1 us to 100 ms. */
