@@ -134,17 +134,13 @@ static void check_folder(struct report *report)
 
 static void check_limits(struct report *report)
 {
-    struct rlimit files, locked;
-    char text[TERM_TEXT];
+    struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         bool few = files.rlim_cur < 256;
         report_add(report, "descriptors", few ? FINDING_NOTE : FINDING_OK, few ? "ulimit -n 1024" : "",
                    "%llu may be open at once; a channel with 64 slots takes about 70",
                    (unsigned long long)files.rlim_cur);
     }
-    if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0)
-        report_add(report, "locked", FINDING_OK, "", "%s of memory may be locked; channels lock none",
-                   locked.rlim_cur == RLIM_INFINITY ? "any amount" : text_bytes(text, locked.rlim_cur));
 }
 
 /* The number after `key` in a file like /proc/meminfo; the first number if `key` is empty. -1 if there is none. */
