@@ -67,6 +67,13 @@ def headed(page):
     return {name for heading in re.findall(r"^#+ (.*)", CODE.sub("", page.read_text()), re.M) for name in re.findall(r"`([^`]+)`", heading)}
 
 
+def quotes(root):
+    """What troubleshooting.md says that programs say: in quotes, in the first column."""
+    cells = re.findall(r"^\| ([^|]*) \|", (root / "docs/troubleshooting.md").read_text(), re.M)
+    said = "".join(path.read_text() for folder in ("include", "src", "tools") for path in (root / folder).rglob("*.[ch]"))
+    return [f'nobody says "{quote}"' for cell in cells for quote in re.findall(r'"([^"]+)"', cell) if quote not in said]
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     docs = root / "docs"
@@ -97,6 +104,8 @@ def main():
 
     check = subprocess.run([sys.executable, root / "bench/document", "--check"], text=True, stderr=subprocess.PIPE)
     lint.check("figures of a GPU are those that are kept", [check.stderr] if check.returncode else [])
+
+    lint.check("messages in troubleshooting.md", quotes(root))
 
     lines = len((docs / "architecture.md").read_text().splitlines())
     lint.check("architecture.md fits on a page", [f"{lines} lines"] if lines > 100 else [])
