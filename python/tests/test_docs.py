@@ -124,6 +124,13 @@ def test_single_programs(example, expected):
     assert finish(start(example)) == expected
 
 
+@pytest.mark.parametrize("way", ["zeromq", "pipe", "channel"])
+def test_the_ways_that_a_channel_replaces(way):
+    if way == "zeromq":
+        pytest.importorskip("zmq", reason="pyzmq is not installed")
+    assert finish(start("from_zeromq.py", way)) == [str(sum(range(20)) * 480 * 640 * 3)]
+
+
 def test_workers_share_the_work(monkeypatch):
     """What the page's data set gives two workers: each frame to one of them."""
     monkeypatch.syspath_prepend(ROOT / "python" / "examples")
