@@ -47,6 +47,7 @@ static bool open_writer(struct life *life)
     params.format = &life->format;
     params.slots = 3;
     params.max_slots = 6;
+    params.resize = 1;
     return went(life, "writer_open", sluice_writer_open(&life->writer, &params));
 }
 

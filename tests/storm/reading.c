@@ -65,7 +65,7 @@ static void check_order(struct reading *reading, const struct sluice_frame *fram
                  (unsigned long long)frame->sequence, (unsigned long long)reading->last,
                  (unsigned long long)label->dropped, (unsigned long long)reading->dropped,
                  (unsigned long long)frame->missed);
-    } else {
+    } else if (reading->session) {
         CHECK((frame->flags & SLUICE_FRAME_NEW_SESSION) != 0);
     }
     if (frame->session != reading->session)

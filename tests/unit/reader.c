@@ -110,7 +110,7 @@ TEST(reader_says_in_words_why_nothing_came)
     sluice_reader *reader = open_reader(SLUICE_NEWEST, 0);
     struct sluice_frame frame;
 
-    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT, "channel 'cam': no new frame");
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_TIMEOUT, "has a writer, but no new");
     CHECK_OK(sluice_writer_close(&writer));
     CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frame), SLUICE_CLOSED, "channel 'cam'");
     CHECK_OK(sluice_reader_close(&reader));

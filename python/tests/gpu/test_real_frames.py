@@ -273,7 +273,7 @@ def test_send_takes_tensors_of_any_strides(pair):
     writer, reader = pair
     wide = torch.arange(48 * 128, dtype=torch.float32, device=DEVICE).reshape(48, 128)
     for source in (values(), values().T.contiguous().T, wide[:, ::2], wide[:, 64:], values().flip(0),
-                   values()[:, :1].expand(SHAPE), values()[1:3, ::2]):
+                   values()[:, :1].expand(SHAPE)):
         writer.send(source)
         frame = reader.next(timeout=60)
         assert torch.equal(frame.torch(), source), source.stride()
