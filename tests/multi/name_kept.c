@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -230,6 +231,57 @@ TEST(a_link_in_place_of_a_standard_folder)
     CHECK_HAS(logged[0], "is a link");
     CHECK_EQ(unlink(path), 0);
     expect_found(writer, 1);
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(another_users_folder_in_place_of_a_standard_one)
+{
+    char path[600], away[600];
+
+    if (geteuid() != 0)
+        SKIP("needs root");
+    snprintf(path, sizeof path, "%s/sluice", getenv("XDG_RUNTIME_DIR"));
+    snprintf(away, sizeof away, "%s/away", getenv("XDG_RUNTIME_DIR"));
+    unsetenv("SLUICE_DIR");
+    sluice_log_set(note_log, NULL, SLUICE_LOG_WARN);
+    sluice_writer *writer = open_cam();
+    CHECK_EQ(mkdir(away, 0700), 0);
+    CHECK_EQ(chown(away, 12345, 12345), 0);
+    CHECK_EQ(renameat2(AT_FDCWD, path, AT_FDCWD, away, RENAME_EXCHANGE), 0);
+    CHECK_SOON(kit_writer_stats(writer).name_lost, 10);
+    CHECK_SOON(logs > 0, 10);
+    CHECK_HAS(logged[0], "belongs to user 12345");
+    CHECK_EQ(rmdir(path), 0);
+    expect_found(writer, 1);
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
+/* A file system of four files, the folder itself among them, in the channels' folder. */
+static bool mount_small(void)
+{
+    return geteuid() == 0 && unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("none", folder(), "tmpfs", 0, "mode=0700,nr_inodes=4") == 0;
+}
+
+TEST(a_full_file_system_a_read_only_one_and_none)
+{
+    if (!mount_small())
+        SKIP("needs root, and to mount");
+    sluice_log_set(note_log, NULL, SLUICE_LOG_WARN);
+    sluice_writer *writer = open_cam();
+    CHECK_EQ(mkdir(in_dir("filler"), 0700), 0);
+    CHECK_EQ(renameat2(AT_FDCWD, in_dir("filler"), AT_FDCWD, in_dir("cam"), RENAME_EXCHANGE), 0);
+    expect_lost(writer, "no socket, and in the way");
+    CHECK_EQ(rename(in_dir("cam"), in_dir("other")), 0); /* two files too many: no room for a socket */
+    CHECK_SOON(logs == 2, 10);
+    CHECK_HAS(logged[1], "No space left on device");
+    CHECK_EQ(mount("none", folder(), "tmpfs", MS_RDONLY, "mode=0700"), 0);
+    CHECK_SOON(logs == 3, 10);
+    CHECK_HAS(logged[2], "Read-only file system");
+    CHECK_EQ(umount2(folder(), MNT_DETACH), 0);
+    CHECK_EQ(umount2(folder(), MNT_DETACH), 0);
+    expect_restored(writer, 1);
+    CHECK_SOON(strstr(logged[logs - 1], "the name is put back"), 10);
     CHECK_OK(sluice_writer_close(&writer));
 }
 
