@@ -13,10 +13,10 @@ static int refuse(const struct sluice_array *have, const struct sluice_array *gi
 
     sl_array_describe(have->dtype, have->ndim, have->shape, wanted, sizeof wanted);
     sl_array_describe(given->dtype, given->ndim, given->shape, sent, sizeof sent);
-    return sl_fail(SLUICE_E_FORMAT, "array '%.31s' holds %s, not %s: %s%s%s", have->name, wanted, sent,
-                   likeness ? likeness : "", likeness ? ". " : "",
-                   have->ndim != given->ndim ? "Only a reformat changes the number of dimensions"
-                                             : "Only a writer opened with `resize` sends other sizes");
+    return sl_fail(SLUICE_E_FORMAT, "array '%.31s' holds %s, not %s: %s%sonly %s", have->name, wanted, sent,
+                   likeness ? likeness : "", likeness ? "; " : "",
+                   have->ndim != given->ndim ? "a reformat changes the number of dimensions"
+                                             : "a writer opened with `resize` sends other sizes");
 }
 
 static int check_image(const struct sluice_array *have, const struct sluice_array *given, bool resize)

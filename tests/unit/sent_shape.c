@@ -42,7 +42,7 @@ TEST(sent_shapes_are_the_formats_unless_resize)
 {
     struct sluice_format format = format_of(SHAPE(480, 640, 3));
     CHECK_OK(check(&format, false, SHAPE(480, 640, 3)));
-    CHECK_REFUSED(&format, "array 'data' holds uint8 (480, 640, 3), not uint8 (20, 640, 3): Only a writer",
+    CHECK_REFUSED(&format, "array 'data' holds uint8 (480, 640, 3), not uint8 (20, 640, 3): only a writer",
                   SHAPE(20, 640, 3));
     CHECK_OK(check(&format, true, SHAPE(20, 640, 3)));
     CHECK_OK(check(&format, true, SHAPE(3, 480, 640)));
@@ -67,14 +67,14 @@ TEST(sent_shapes_say_what_they_look_like)
     CHECK_REFUSED(&format, "without colours", SHAPE(480, 640));
     CHECK_REFUSED(&format, "batch of one", SHAPE(1, 480, 640, 3));
     CHECK_REFUSED(&format, "as many elements", SHAPE(480 * 640 * 3));
-    CHECK_REFUSED(&format, "(5): Only a reformat", SHAPE(5));
+    CHECK_REFUSED(&format, "(5): only a reformat", SHAPE(5));
 
     format = format_of(SHAPE(3, 480, 640));
     CHECK_REFUSED(&format, "it looks like HWC", SHAPE(480, 640, 3));
     CHECK_REFUSED(&format, "width and height look swapped", SHAPE(3, 640, 480));
     format = format_of(SHAPE(8, 480, 640, 3));
     CHECK_REFUSED(&format, "it looks like CHW", SHAPE(8, 3, 480, 640));
-    CHECK_REFUSED(&format, "(7, 480, 640, 3): Only a writer", SHAPE(7, 480, 640, 3));
+    CHECK_REFUSED(&format, "(7, 480, 640, 3): only a writer", SHAPE(7, 480, 640, 3));
     format = format_of(SHAPE(480, 640));
     CHECK_REFUSED(&format, "width and height look swapped", SHAPE(640, 480));
     CHECK_REFUSED(&format, "drop its last dimension", SHAPE(480, 640, 1));
@@ -88,7 +88,7 @@ TEST(sent_shapes_of_images)
     CHECK_OK(sluice_format_add_image(&format, "image", SLUICE_PIXEL_BGR24, 640, 480));
     CHECK_OK(check(&format, false, SHAPE(480, 640, 3)));
     CHECK_REFUSED(&format, "width and height look swapped", SHAPE(640, 480, 3));
-    CHECK_REFUSED(&format, "Only a writer opened with `resize`", SHAPE(240, 320, 3));
+    CHECK_REFUSED(&format, "only a writer opened with `resize`", SHAPE(240, 320, 3));
     CHECK_OK(check(&format, true, SHAPE(240, 320, 3)));
     for (int resize = 0; resize < 2; resize++)
         CHECK_SAYS(check(&format, resize, SHAPE(3, 480, 640)), SLUICE_E_FORMAT,
