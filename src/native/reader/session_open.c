@@ -90,7 +90,10 @@ static struct sl_link *take_link(struct sl_reader *reader)
         reader->next.opening = link;
     } else {
         reader->next.thread_runs = false;
-        sl_wake_with_news(reader);
+        if (reader->next.link) /* acquire opens it, or says why it cannot */
+            sl_wake_with_news(reader);
+        else /* a program that polls has nothing to do */
+            sl_wake_sleepers(reader);
     }
     sl_service_unlock();
     return link;
