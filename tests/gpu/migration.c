@@ -213,7 +213,7 @@ static void pass_over_what_is_lost(uint32_t mode, uint32_t ahead)
     come_back_on_the_second(&all, 7);
     take_and_give_back(&all, 1, 7);
     CHECK_EQ(channel_lost(all.reader), 1);
-    CHECK_EQ(pair_info().parked, 0);
+    CHECK_SOON(pair_info().parked == 0, 10); /* a stream may have waited for 7, which is counted a moment longer */
     end(&all);
 }
 
