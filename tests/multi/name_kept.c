@@ -215,7 +215,9 @@ TEST(a_folder_in_place_of_the_socket)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-TEST(a_link_in_place_of_a_standard_folder)
+/* Puts `away` in place of the standard folder of a writer, until `remove` has removed it. */
+static void expect_refusal(void (*make)(const char *path, const char *away), int (*remove)(const char *path),
+                           const char *why)
 {
     char path[600], away[600];
 
@@ -224,36 +226,38 @@ TEST(a_link_in_place_of_a_standard_folder)
     unsetenv("SLUICE_DIR");
     sluice_log_set(note_log, NULL, SLUICE_LOG_WARN);
     sluice_writer *writer = open_cam();
-    CHECK_EQ(symlink(path, away), 0);
+    make(path, away);
     CHECK_EQ(renameat2(AT_FDCWD, path, AT_FDCWD, away, RENAME_EXCHANGE), 0);
     CHECK_SOON(kit_writer_stats(writer).name_lost, 10);
     CHECK_SOON(logs > 0, 10);
-    CHECK_HAS(logged[0], "is a link");
-    CHECK_EQ(unlink(path), 0);
+    CHECK_HAS(logged[0], why);
+    CHECK_EQ(remove(path), 0);
     expect_found(writer, 1);
     CHECK_OK(sluice_writer_close(&writer));
 }
 
-TEST(another_users_folder_in_place_of_a_standard_one)
+static void make_link(const char *path, const char *away)
 {
-    char path[600], away[600];
+    CHECK_EQ(symlink(path, away), 0);
+}
 
-    if (geteuid() != 0)
-        SKIP("needs root");
-    snprintf(path, sizeof path, "%s/sluice", getenv("XDG_RUNTIME_DIR"));
-    snprintf(away, sizeof away, "%s/away", getenv("XDG_RUNTIME_DIR"));
-    unsetenv("SLUICE_DIR");
-    sluice_log_set(note_log, NULL, SLUICE_LOG_WARN);
-    sluice_writer *writer = open_cam();
+TEST(a_link_in_place_of_a_standard_folder)
+{
+    expect_refusal(make_link, unlink, "is a link");
+}
+
+static void make_foreign_folder(const char *path, const char *away)
+{
+    (void)path;
     CHECK_EQ(mkdir(away, 0700), 0);
     CHECK_EQ(chown(away, 12345, 12345), 0);
-    CHECK_EQ(renameat2(AT_FDCWD, path, AT_FDCWD, away, RENAME_EXCHANGE), 0);
-    CHECK_SOON(kit_writer_stats(writer).name_lost, 10);
-    CHECK_SOON(logs > 0, 10);
-    CHECK_HAS(logged[0], "belongs to user 12345");
-    CHECK_EQ(rmdir(path), 0);
-    expect_found(writer, 1);
-    CHECK_OK(sluice_writer_close(&writer));
+}
+
+TEST(another_users_folder_in_place_of_a_standard_one)
+{
+    if (geteuid() != 0)
+        SKIP("needs root");
+    expect_refusal(make_foreign_folder, rmdir, "belongs to user 12345");
 }
 
 /* A file system of four files, the folder itself among them, in the channels' folder. */
@@ -294,7 +298,10 @@ ROLE(writes_elsewhere)
     CHECK_EQ(unlink(in_dir("cam.lock")), 0);
     sluice_writer *writer = open_cam();
     role_say("open");
-    (void)role_line();
+    for (uint32_t i = 1; strcmp(role_line(), "close") != 0; i++) {
+        CHECK_SOON(kit_writer_stats(writer).name_restored == i, 10);
+        role_say("restored");
+    }
     CHECK_OK(sluice_writer_close(&writer));
     role_say("closed");
     return 0;
@@ -313,6 +320,11 @@ TEST(a_name_that_somebody_else_has_taken)
     CHECK_SOON(kit_writer_stats(writer).name_lost, 10);
     CHECK_SOON(logs > 0, 10);
     CHECK_HAS(logged[0], "another writer");
+    for (int i = 0; i < 3; i++) { /* what is the other's is left to it */
+        CHECK_EQ(unlink(in_dir("cam.lock")), 0);
+        child_send(&other, "restored?");
+        child_expect(&other, "restored", 10);
+    }
     child_send(&other, "close");
     child_expect(&other, "closed", 5);
     expect_found(writer, 1);

@@ -82,7 +82,7 @@ static int check_socket(struct sl_native_serve *serve, int64_t deadline, bool fr
     return r;
 }
 
-/* Who connects wants to know who has the claim, which the kernel has told it. */
+/* A process connects to learn who has the claim, and the kernel has told it: nothing is said here. */
 static void claim_ready(struct sl_watch *watch, bool readable, bool hung_up)
 {
     int fd, r = readable ? sl_os_accept(watch->fd, &fd) : SLUICE_AGAIN;
@@ -157,7 +157,7 @@ static int listen_anew(struct sl_native_serve *serve)
     if ((r = sl_os_listen(serve->dir.fd, serve->dir.folder, serve->name, mode, group, &fd)) != 0)
         return r;
     if (serve->listener.fd >= 0) {
-        serve->listener.ready(&serve->listener, true, false); /* who has connected to the old one */
+        serve->listener.ready(&serve->listener, true, false); /* peers that have connected to the old socket */
         sl_service_remove(&serve->listener);
         sl_os_close(serve->listener.fd);
     }
@@ -234,27 +234,24 @@ static int identify_socket(struct sl_native_serve *serve, bool *ours)
         (void)sl_os_file_at(serve->dir.fd, serve->name, &serve->socket_file);
         return 0;
     }
-    sl_os_lock_forget(serve->lock_fd);
     return r == 0 || r == SLUICE_AGAIN ? report_other_writer(peer.pid) : r;
 }
 
-/* *missing: what had gone. 0 once the name is whole. */
+/* *missing: what had gone. 0 once the name is whole. The lock comes after a look at the socket: another writer's lock
+ * is left to it, also if it lost that for a moment. */
 static int put_back(struct sl_native_serve *serve, const char **missing)
 {
-    bool folder = has_folder(serve), lock = has_lock(serve), ours;
+    bool folder = has_folder(serve), ours = true;
     uint32_t holder = 0;
     int r;
 
-    *missing = !folder ? "folder" : !lock ? "lock file" : "socket";
+    *missing = !folder ? "folder" : has_socket(serve) ? "lock file" : "socket";
     if (!folder && (r = open_folder_anew(serve)) != 0)
+        return r;
+    if (!has_socket(serve) && (r = identify_socket(serve, &ours)) != 0)
         return r;
     if (!has_lock(serve) && (r = lock_name(serve, &holder)) != 0)
         return r == SLUICE_E_EXISTS ? report_other_writer(holder) : r;
-    if (has_socket(serve))
-        return 0;
-    *missing = folder ? "socket" : *missing;
-    if ((r = identify_socket(serve, &ours)) != 0)
-        return r;
     return ours ? 0 : listen_anew(serve);
 }
 

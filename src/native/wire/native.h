@@ -138,7 +138,8 @@ static inline bool sl_peer_is_reader(const struct sl_peer *peer)
 
 /* ---- name.c: a channel's name ---- */
 
-/* Takes the name, or says who has it. Blocks: up to a second, while a previous owner is dying. */
+/* Takes the name; SLUICE_E_EXISTS says which process has it. Blocks: up to a second, while a previous owner is dying.
+ */
 int sl_name_take(struct sl_native_serve *serve);
 
 /* From now on readers can connect, and the name is put back when something removes it. Under the service lock. */
