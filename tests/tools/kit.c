@@ -240,3 +240,17 @@ void let_go(pid_t thread)
 {
     CHECK_EQ(ptrace(PTRACE_DETACH, thread, NULL, NULL), 0);
 }
+
+pid_t first_child(pid_t pid)
+{
+    char path[64];
+    int child = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        SKIP("this kernel does not list children");
+    if (fscanf(file, "%d", &child) != 1)
+        child = 0;
+    fclose(file);
+    return child;
+}

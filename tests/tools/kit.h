@@ -49,6 +49,9 @@ bool has_taken(const char *channel, uint64_t frames);
 #define NATIVE        "[!c]*", "c[!i]*"
 #define NATIVE_QUOTED "'[!c]*' 'c[!i]*'"
 
+/* The first child process of `pid`, or 0. Skips the test on kernels that do not list children. */
+pid_t first_child(pid_t pid);
+
 /* Checks that the text is JSON, and that the Python `expression` over it as `d` is true. */
 void check_json(const char *text, const char *expression);
 

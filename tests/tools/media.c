@@ -19,21 +19,6 @@
             SKIP("ffmpeg is not installed"); \
     } while (0)
 
-/* The first child process of `pid`, or 0. */
-static pid_t first_child(pid_t pid)
-{
-    char path[64];
-    int child = 0;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    FILE *file = fopen(path, "r");
-    if (!file)
-        SKIP("this kernel does not list children");
-    if (fscanf(file, "%d", &child) != 1)
-        child = 0;
-    fclose(file);
-    return child;
-}
-
 static bool is_gone(pid_t pid)
 {
     char path[64], state = 0;

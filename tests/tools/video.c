@@ -328,21 +328,6 @@ TEST_TIMEOUT(a_source_that_never_answers, 90)
     CHECK_GE(test_now() - start, 19 * SLUICE_S);
 }
 
-/* The first child process of `pid`, or 0. */
-static pid_t first_child(pid_t pid)
-{
-    char path[64];
-    int child = 0;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    FILE *file = fopen(path, "r");
-    if (!file)
-        SKIP("this kernel does not list children");
-    if (fscanf(file, "%d", &child) != 1)
-        child = 0;
-    fclose(file);
-    return child;
-}
-
 TEST_TIMEOUT(a_decoder_that_is_stopped_or_killed, 60)
 {
     NEEDS_FFMPEG();
