@@ -10,7 +10,7 @@ import sluice
 
 
 class Pattern:
-    """Stripes that move, 30 times a second, for those who have no camera: the calls of cv2.VideoCapture that main() uses."""
+    """Moving stripes at 30 frames a second, in place of a camera: has the methods of cv2.VideoCapture that main() uses."""
     number = 0
 
     def get(self, what):

@@ -21,7 +21,7 @@ async def show(requests, answers):
                 picture = await frame.fetch()  # into pinned memory, while the loop serves others
                 _, jpeg = await asyncio.to_thread(cv2.imencode, ".jpg", picture[..., ::-1])
                 answers.write(PART % (len(jpeg), jpeg.tobytes()))
-                await answers.drain()          # who is slow misses frames, and holds nobody up
+                await answers.drain()          # a slow client misses frames and delays nobody
     except ConnectionError:
         pass                                   # the browser has gone
     finally:

@@ -638,7 +638,7 @@ def test_a_hold_that_is_too_large_names_the_limit():
     with sluice.Writer("w", shape=4, slots=4, max_slots=8):
         with pytest.raises(sluice.LimitError, match="hold 20 .* 8 slots allow 6"):
             sluice.Reader("w", hold=20)
-        with pytest.raises(sluice.LimitError, match="hold 100 .* two less than it has slots"):
+        with pytest.raises(sluice.LimitError, match="hold 100 .* two fewer than the channel has slots"):
             sluice.Reader("w", hold=100)
 
 
