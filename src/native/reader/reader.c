@@ -30,8 +30,8 @@ static int complete_params(struct sluice_reader_params *params)
     if (params->hold > SLUICE_MAX_SLOTS || params->depth > SLUICE_MAX_SLOTS)
         return sl_fail(
             SLUICE_E_LIMIT,
-            "channel '%s': %s %u is too much: ask for at most two fewer than the channel has slots (%d slots at most)",
-            name, params->hold > SLUICE_MAX_SLOTS ? "hold" : "depth",
+            "channel '%s': %s %u is too much: a channel allows two less than it has slots, which are %d at most", name,
+            params->hold > SLUICE_MAX_SLOTS ? "hold" : "depth",
             params->hold > SLUICE_MAX_SLOTS ? params->hold : params->depth, SLUICE_MAX_SLOTS);
     if (params->writable > 1)
         return sl_fail(SLUICE_E_INVALID, "channel '%s': writable is 0 or 1, not %u", name, params->writable);
