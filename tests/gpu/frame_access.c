@@ -20,7 +20,8 @@ TEST(a_frame_that_a_stream_reads_is_not_released_on_the_cpu)
     CHECK_OK(sluice_reader_acquire(reader, fixture.reading, 20 * SLUICE_S, &frame));
     channel_commit(fixture.writer, fixture.writing, 0, 8);
     CHECK_OK(sluice_stream_synchronize(fixture.writing));
-    int slots = channel_free_slots(fixture.writer);
+    int slots = 6; /* free ones of eight; the last four are added while they are asked for */
+    CHECK_SOON(channel_free_slots(fixture.writer) == slots, 5);
     gpu_gate_close(&gate, gpu_native(fixture.reading)); /* it still reads the frame */
     CHECK_SAYS(sluice_reader_release(reader, &frame, SLUICE_ON_CPU), SLUICE_E_INVALID, "release it on a stream");
     CHECK_EQ(channel_free_slots(fixture.writer), slots);
