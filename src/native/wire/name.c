@@ -82,7 +82,7 @@ static int check_socket(struct sl_native_serve *serve, int64_t deadline, bool fr
     return r;
 }
 
-/* A process connects to learn who has the claim, and the kernel has told it: nothing is said here. */
+/* A process that connects wants to know which process has the claim. The kernel has told it that, so hang up. */
 static void claim_ready(struct sl_watch *watch, bool readable, bool hung_up)
 {
     int fd, r = readable ? sl_os_accept(watch->fd, &fd) : SLUICE_AGAIN;
