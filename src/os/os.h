@@ -387,6 +387,15 @@ void sl_mutex_unlock(sl_mutex *mutex);
 /* A number of the calling thread, which no other thread of this process has or will have; never 0. */
 uint64_t sl_os_thread_number(void);
 
+/* How many CPUs this process may use. */
+uint32_t sl_os_cpu_count(void);
+
+/* Names the calling thread, for debuggers and ps; at most 15 bytes. */
+void sl_os_name_thread(const char *name);
+
+/* Memory of this process alone, zeroed, for stacks: it takes up what is touched only. To be unmapped (sl_os_unmap). */
+int sl_os_reserve(uint64_t size, void **address);
+
 /* Runs the function on a new, detached thread that blocks all signals. SLUICE_E_SYSTEM if none can be
  * made. */
 int sl_os_start_thread(void (*function)(void *argument), void *argument);
@@ -483,6 +492,71 @@ void sl_name_watch_leave(struct sl_name_watch *watch);
 /* Was its folder removed, so that nothing is reported any more? */
 bool sl_name_watch_is_over(const struct sl_name_watch *watch);
 
+/* ---- spawn.c: programs that are run to their end ---- */
+
+struct sl_os_program {
+    char path[4096];
+    uint64_t bytes, inode; /* these three change when another version is installed */
+    int64_t changed;
+};
+
+/* Finds a program by its name, in PATH, or by its path. */
+bool sl_os_find_program(const char *name, struct sl_os_program *program);
+
+struct sl_os_run {
+    const char *const *argv;        /* ends with NULL; argv[0] is a path */
+    const char *const *environment; /* "NAME=value", besides ours and instead of it; ends with NULL. NULL: none */
+    const void *input;              /* what it reads from its stdin */
+    size_t input_size;
+    char *output; /* set: what it wrote to its stdout and stderr, with a NUL at the end; to be freed */
+    size_t output_size;
+    int status; /* set: its exit status; 128 and the signal; -1: not known, as this process ignores SIGCHLD */
+};
+
+/* Runs a program, without a shell, and waits for its end. It inherits no descriptor and no blocked signal. */
+int sl_os_run(struct sl_os_run *run);
+
+/* ---- temp.c: temporary folders, and whole files ---- */
+
+#define SL_OS_TEMP 512 /* room for the path of one */
+
+/* Makes a folder that only this user can access, in TMPDIR or /tmp. */
+int sl_os_temp_make(char *path, size_t size);
+
+/* Removes it, with the files in it. */
+void sl_os_temp_remove(const char *path);
+
+/* A new file; the user may execute it, others nothing. */
+int sl_os_file_write(const char *path, const void *bytes, size_t size);
+
+/* *bytes: to be freed. */
+int sl_os_file_read(const char *path, void **bytes, size_t *size);
+
+/* ---- private_dir.c: a folder that only this user can access, and small files in it ---- */
+
+/* Opens it. `make`: makes it, and the folders that it is in, if it does not exist; else that is SLUICE_E_NOT_FOUND.
+ * SLUICE_E_PERMISSION if it is a link, another user's, or of another mode than 0700. Close it by sl_os_close. */
+int sl_os_private_dir_open(const char *path, bool make, int *dir);
+
+/* Reads a file; *bytes: to be freed. SLUICE_E_NOT_FOUND, without a message; SLUICE_E_INVALID for more than `most`
+ * bytes, and for what is no file. */
+int sl_os_private_read(int dir, const char *name, uint64_t most, void **bytes, size_t *size);
+
+/* Writes a file beside, whose name begins with SL_OS_BESIDE, and gives it the name: readers see the old one or the new
+ * one. A process that is killed leaves the file beside. */
+#define SL_OS_BESIDE "beside-"
+int sl_os_private_replace(int dir, const char *name, const void *bytes, size_t size);
+
+/* Makes a file the newest one. */
+void sl_os_private_touch(int dir, const char *name);
+
+/* Calls `each` for each file, with the time of its last change by sl_os_wall_clock. Returns 0, or the first result of
+ * `each` that is not 0. */
+int sl_os_private_list(int dir, int (*each)(void *context, const char *name, int64_t changed), void *context);
+
+/* Nanoseconds since 1970, which may jump. */
+int64_t sl_os_wall_clock(void);
+
 /* ---- dl.c: libraries loaded at run time ---- */
 
 /* SLUICE_E_NO_DESCRIPTORS if no descriptor is left to open it with, else SLUICE_E_UNSUPPORTED if it cannot be loaded.
@@ -493,6 +567,13 @@ void sl_os_dl_close(void *library);
 
 /* Has this process loaded a library of that name or path? Does not load it. */
 bool sl_os_dl_loaded(const char *name);
+
+/* temp.c: loads a library from its bytes. `name` shows in /proc. SLUICE_E_UNSUPPORTED if it cannot be loaded. */
+int sl_os_dl_load(const char *name, const void *bytes, size_t size, void **library);
+
+/* The path of the `nth` (0: the first) library that this process has loaded whose file's name begins so. False if there
+ * are not so many, or it does not fit. */
+bool sl_os_dl_find(const char *start, int nth, char *path, size_t size);
 
 /* How many libraries this process has loaded so far, those included that it unloaded. Cheap. */
 uint64_t sl_os_dl_count(void);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <string.h>
 
 #include "os/os.h"
 #include "util/result.h"
@@ -49,6 +50,38 @@ bool sl_os_dl_loaded(const char *name)
 
     sl_os_dl_close(library); /* a reference of its own */
     return library != NULL;
+}
+
+struct search {
+    const char *start;
+    int left; /* how many to pass over */
+    char *path;
+    size_t size;
+    bool found;
+};
+
+static int look_at_name(struct dl_phdr_info *info, size_t size, void *user)
+{
+    struct search *search = user;
+    const char *name = strrchr(info->dlpi_name, '/');
+    size_t length = strlen(info->dlpi_name);
+
+    (void)size;
+    name = name ? name + 1 : info->dlpi_name;
+    if (strncmp(name, search->start, strlen(search->start)) != 0 || search->left-- > 0)
+        return 0;
+    search->found = length < search->size;
+    if (search->found)
+        memcpy(search->path, info->dlpi_name, length + 1);
+    return 1;
+}
+
+bool sl_os_dl_find(const char *start, int nth, char *path, size_t size)
+{
+    struct search search = { start, nth, path, size, false };
+
+    (void)dl_iterate_phdr(look_at_name, &search);
+    return search.found;
 }
 
 static int take_count(struct dl_phdr_info *info, size_t size, void *count)

@@ -42,6 +42,14 @@ void sl_descriptors_after_fork(bool child);
 /* Bytes of memory that can still be allocated; UINT64_MAX if not known. */
 uint64_t sl_memory_available(void);
 
+/* ---- temp.c: whole files ---- */
+
+/* Returns 0 or an errno. */
+int sl_write_all(int fd, const void *bytes, size_t size);
+
+/* *bytes: to be freed. `path` is for messages. */
+int sl_read_all(int fd, const char *path, void **bytes, size_t *size);
+
 /* ---- service_lock.c: around a fork ---- */
 
 void sl_service_before_fork(void);

@@ -2,10 +2,15 @@
  *
  * Mutexes and threads.
  */
+#include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "os/os.h"
 #include "util/result.h"
@@ -46,6 +51,35 @@ uint64_t sl_os_thread_number(void)
     if (mine == 0)
         mine = sl_add(&last, 1) + 1;
     return mine;
+}
+
+uint32_t sl_os_cpu_count(void)
+{
+    cpu_set_t few;
+    long online = sysconf(_SC_NPROCESSORS_ONLN); /* more than a set has room for, perhaps */
+
+    if (sched_getaffinity(0, sizeof few, &few) == 0 && CPU_COUNT(&few) > 0)
+        return (uint32_t)CPU_COUNT(&few);
+    return online > 0 ? (uint32_t)online : 1;
+}
+
+void sl_os_name_thread(const char *name)
+{
+    prctl(PR_SET_NAME, name);
+}
+
+int sl_os_reserve(uint64_t size, void **address)
+{
+    void *mapped = MAP_FAILED;
+
+    errno = ENOMEM;
+    if (size <= SIZE_MAX)
+        mapped = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED)
+        return sl_fail_errno(errno, "reserving %" PRIu64 " bytes", size);
+    (void)madvise(mapped, (size_t)size, MADV_NOHUGEPAGE); /* a page for each stack, not 2 MiB for a few */
+    *address = mapped;
+    return 0;
 }
 
 struct start {
