@@ -35,6 +35,18 @@ int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream
     return sl_cu(context, StreamGetCaptureInfo, stream, &status, id, NULL, NULL, NULL);
 }
 
+int sl_cuda_may_launch(struct sl_cuda_context *context, struct sl_cu_stream *stream)
+{
+    enum sl_cuda_capture state = SL_CUDA_CAPTURE_NONE;
+    int r = sl_cuda_capture(context, stream, &state, NULL);
+
+    if (r != 0 || state == SL_CUDA_CAPTURE_NONE || state == SL_CUDA_CAPTURE_ACTIVE)
+        return r;
+    return sl_fail(
+        SLUICE_E_CAPTURING, "%s: %s", context->name,
+        sl_cuda_code_remedy(state == SL_CUDA_CAPTURE_BLOCKED ? SL_CU_CAPTURE_IMPLICIT : SL_CU_CAPTURE_INVALIDATED));
+}
+
 /* One for each GPU, however often its context is open: the work of two such streams would run
  * behind the default stream's, but without an order between the two. */
 static struct {

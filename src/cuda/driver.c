@@ -15,10 +15,15 @@ struct sl_cuda_driver sl_cuda;
 static const struct {
     const char *symbol;
     size_t offset;
+    int since; /* 0: every driver that is supported has it */
 } functions[] = {
-#define FUNCTION(name, version, parameters, arguments) { "cu" #name #version, offsetof(struct sl_cuda_driver, name) },
-    SL_CUDA_FUNCTIONS(FUNCTION)
+#define FUNCTION(name, version, parameters, arguments) \
+    { "cu" #name #version, offsetof(struct sl_cuda_driver, name), 0 },
+#define OPTIONAL(name, version, parameters, arguments) \
+    { "cu" #name #version, offsetof(struct sl_cuda_driver, name), SL_CUDA_OPTIONAL_VERSION },
+    SL_CUDA_FUNCTIONS(FUNCTION) SL_CUDA_OPTIONAL_FUNCTIONS(OPTIONAL)
 #undef FUNCTION
+#undef OPTIONAL
 };
 
 const char *sl_cuda_library(void)
@@ -37,8 +42,8 @@ static void **member_of(size_t i)
 int sl_cuda_bind(void *library, int version)
 {
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        void *found = sl_os_dl_symbol(library, functions[i].symbol);
-        if (!found)
+        void *found = version >= functions[i].since ? sl_os_dl_symbol(library, functions[i].symbol) : NULL;
+        if (!found && functions[i].since == 0)
             return sl_fail(SLUICE_E_UNSUPPORTED,
                            "the CUDA driver %s has no %s, though it says that it is for CUDA %d.%d; "
                            "install NVIDIA's driver anew",

@@ -36,12 +36,17 @@ enum sl_cu_code {
     SL_CU_NO_DEVICE = 100,
     SL_CU_INVALID_DEVICE = 101,
     SL_CU_NOT_LICENSED = 102,
+    SL_CU_INVALID_IMAGE = 200,
     SL_CU_INVALID_CONTEXT = 201,
+    SL_CU_NO_BINARY_FOR_GPU = 209,
     SL_CU_ECC_UNCORRECTABLE = 214,
+    SL_CU_INVALID_PTX = 218,
     SL_CU_NVLINK_UNCORRECTABLE = 220,
+    SL_CU_UNSUPPORTED_PTX_VERSION = 222,
     SL_CU_CONTAINED = 226,
     SL_CU_OPERATING_SYSTEM = 304,
     SL_CU_INVALID_HANDLE = 400,
+    SL_CU_ILLEGAL_STATE = 401,
     SL_CU_NOT_FOUND = 500,
     SL_CU_NOT_READY = 600,
     SL_CU_ILLEGAL_ADDRESS = 700,
@@ -77,6 +82,7 @@ enum sl_cu_code {
     SL_CU_CAPTURE_IMPLICIT = 906,
     SL_CU_CAPTURED_EVENT = 907,
     SL_CU_CAPTURE_WRONG_THREAD = 908,
+    SL_CU_EXEC_UPDATE_FAILURE = 910,
     SL_CU_EXTERNAL_DEVICE = 911,
     SL_CU_UNKNOWN = 999,
 };
@@ -86,6 +92,7 @@ enum {
     SL_CU_EVENT_BLOCKING_SYNC = 1,
     SL_CU_EVENT_DISABLE_TIMING = 2,
     SL_CU_EVENT_INTERPROCESS = 4, /* requires SL_CU_EVENT_DISABLE_TIMING */
+    SL_CU_CAPTURE_MODE_THREAD_LOCAL = 1,
     SL_CU_CAPTURE_MODE_RELAXED = 2,
     SL_CU_CAPTURE_STATUS_NONE = 0,
     SL_CU_CAPTURE_STATUS_ACTIVE = 1,
@@ -121,14 +128,33 @@ enum sl_cu_attribute {
     SL_CU_COMPUTE_CAPABILITY_MAJOR = 75,
     SL_CU_COMPUTE_CAPABILITY_MINOR = 76,
     SL_CU_CAN_USE_HOST_POINTER = 91,
+    SL_CU_MOST_SHARED_OPT_IN = 97, /* bytes of a block, for kernels that ask for them */
     SL_CU_CAN_REGISTER_HOST = 99,
     SL_CU_CAN_MAP_MEMORY = 102,
     SL_CU_CAN_EXPORT_FD = 103,
     SL_CU_CAN_REGISTER_READ_ONLY = 113,
+    SL_CU_MEMORY_POOLS = 115, /* MemAllocAsync */
     SL_CU_CAN_WRITE_64 = 122,
     SL_CU_CAN_WAIT_64 = 122,
     SL_CU_MPS_ENABLED = 133,      /* newer drivers only */
     SL_CU_CAN_SHARE_EVENTS = 125, /* and memory, by handles of 64 bytes */
+};
+
+/* CUfunction_attribute. */
+enum sl_cu_function_attribute {
+    SL_CU_FUNCTION_MOST_THREADS = 0, /* of a block */
+    SL_CU_FUNCTION_SHARED = 1,       /* bytes of a block, without those given at a launch */
+    SL_CU_FUNCTION_LOCAL = 3,        /* bytes of a thread */
+    SL_CU_FUNCTION_REGISTERS = 4,
+    SL_CU_FUNCTION_MOST_DYNAMIC_SHARED = 8, /* can be set */
+};
+
+/* CUjit_option: with ModuleLoadDataEx, a value of the size of a pointer for each. */
+enum sl_cu_jit_option {
+    SL_CU_JIT_INFO_LOG = 3, /* char * */
+    SL_CU_JIT_INFO_LOG_SIZE = 4,
+    SL_CU_JIT_ERROR_LOG = 5, /* char * */
+    SL_CU_JIT_ERROR_LOG_SIZE = 6,
 };
 
 /* CUpointer_attribute: the attributes that PointerGetAttributes can query, and the types it stores.
@@ -215,6 +241,17 @@ struct sl_cu_batch { /* CUDA_BATCH_MEM_OP_NODE_PARAMS: the arguments of StreamBa
     unsigned count;
     union sl_cu_mem_op *operations;
     unsigned flags;
+};
+
+struct sl_cu_update {               /* CUgraphExecUpdateResultInfo */
+    int result;                     /* 0: it was updated; enum sl_cu_update_result: why not */
+    struct sl_cu_node *node, *from; /* where the two graphs differ */
+};
+
+enum sl_cu_update_result {
+    SL_CU_UPDATE_FAILED = 1,
+    SL_CU_UPDATE_TOPOLOGY_CHANGED = 2,
+    SL_CU_UPDATE_TYPE_CHANGED = 3,
 };
 
 struct sl_cu_event_handle { /* CUipcEventHandle */
@@ -335,15 +372,31 @@ struct sl_cu_memory_handle { /* CUipcMemHandle */
     X(IpcOpenMemHandle, _v2, (uint64_t * address, struct sl_cu_memory_handle handle, unsigned flags), \
       (address, handle, flags)) \
     X(IpcCloseMemHandle, , (uint64_t address), (address)) \
-    /* Kernels, and graphs built node by node. No function here begins a capture. */ \
-    X(ModuleLoadData, , (struct sl_cu_module * *module, const void *image), (module, image)) \
+    /* Kernels, and memory in stream order. */ \
+    X(ModuleLoadDataEx, , \
+      (struct sl_cu_module * *module, const void *image, unsigned count, int *options, void **values), \
+      (module, image, count, options, values)) \
     X(ModuleUnload, , (struct sl_cu_module * module), (module)) \
     X(ModuleGetFunction, , (struct sl_cu_function * *function, struct sl_cu_module * module, const char *name), \
       (function, module, name)) \
+    X(FuncGetAttribute, , (int *value, int attribute, struct sl_cu_function *function), (value, attribute, function)) \
+    X(FuncSetAttribute, , (struct sl_cu_function * function, int attribute, int value), (function, attribute, value)) \
     X(LaunchKernel, , \
       (struct sl_cu_function * function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
        unsigned shared, struct sl_cu_stream *stream, void **arguments, void **extra), \
       (function, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra)) \
+    X(MemAllocAsync, , (uint64_t * address, size_t size, struct sl_cu_stream * stream), (address, size, stream)) \
+    X(MemFreeAsync, , (uint64_t address, struct sl_cu_stream * stream), (address, stream)) \
+    /* Graphs, captured on a program's demand or built node by node. */ \
+    X(StreamBeginCapture, _v2, (struct sl_cu_stream * stream, int mode), (stream, mode)) \
+    X(StreamEndCapture, , (struct sl_cu_stream * stream, struct sl_cu_graph * *graph), (stream, graph)) \
+    X(GraphGetNodes, , (struct sl_cu_graph * graph, struct sl_cu_node * *nodes, size_t * count), \
+      (graph, nodes, count)) \
+    X(GraphGetEdges, , \
+      (struct sl_cu_graph * graph, struct sl_cu_node * *from, struct sl_cu_node * *to, size_t * count), \
+      (graph, from, to, count)) \
+    X(GraphExecUpdate, _v2, (struct sl_cu_exec * exec, struct sl_cu_graph * graph, struct sl_cu_update * update), \
+      (exec, graph, update)) \
     X(GraphCreate, , (struct sl_cu_graph * *graph, unsigned flags), (graph, flags)) \
     X(GraphAddMemcpyNode, , \
       (struct sl_cu_node * *node, struct sl_cu_graph * graph, struct sl_cu_node *const *after, size_t count, \
@@ -361,9 +414,18 @@ struct sl_cu_memory_handle { /* CUipcMemHandle */
     X(GraphExecDestroy, , (struct sl_cu_exec * exec), (exec)) \
     X(GraphDestroy, , (struct sl_cu_graph * graph), (graph))
 
+/* Functions of CUDA 12.4, which older drivers lack: then they are NULL. Same form. */
+#define SL_CUDA_OPTIONAL_VERSION 12040
+#define SL_CUDA_OPTIONAL_FUNCTIONS(X) \
+    X(FuncIsLoaded, , (int *state, struct sl_cu_function *function), (state, function)) \
+    X(FuncLoad, , (struct sl_cu_function * function), (function)) \
+    X(FuncGetParamInfo, , (struct sl_cu_function * function, size_t index, size_t * offset, size_t * size), \
+      (function, index, offset, size))
+
 struct sl_cuda_driver {
 #define SL_CUDA_MEMBER(name, version, parameters, arguments) int(*name) parameters;
     SL_CUDA_FUNCTIONS(SL_CUDA_MEMBER)
+    SL_CUDA_OPTIONAL_FUNCTIONS(SL_CUDA_MEMBER)
 #undef SL_CUDA_MEMBER
 };
 

@@ -99,6 +99,7 @@ static const struct meaning {
     { SL_CU_CAPTURE_INVALIDATED, SLUICE_E_CAPTURING, false,
       "the capture that this stream takes part in has failed; end it" },
     { SL_CU_CAPTURE_MERGE, SLUICE_E_CAPTURING, false, "the two streams take part in two captures" },
+    { SL_CU_ILLEGAL_STATE, SLUICE_E_CAPTURING, false, "the stream captures no graph" },
     { SL_CU_CAPTURE_UNMATCHED, SLUICE_E_CAPTURING, false, "the capture did not begin on this stream" },
     { SL_CU_CAPTURE_UNJOINED, SLUICE_E_CAPTURING, false,
       "a stream that joined the capture was not joined back to where it began" },
