@@ -227,20 +227,50 @@ static int may_wait(struct sl_stream *stream, uint64_t part, uint64_t other)
     return 0;
 }
 
+/* `stream` now waits for what `other` (NULL: not known) has recorded in this capture. For the message about streams
+ * that nothing waits for. */
+static void note_wait(struct sl_stream *stream, uint64_t part, struct sl_stream *other, uint64_t capture)
+{
+    if (part == 0)
+        sl_store(&stream->part, capture, relaxed);
+    if (other)
+        sl_store(&other->part, 0, relaxed);
+}
+
+static void note_event_wait(struct sl_stream *stream, uint64_t part, struct sl_event *event, uint64_t capture)
+{
+    struct sl_object *other = sl_object_find(sl_load(&event->recorded_on, relaxed), SL_HANDLE_STREAM);
+
+    note_wait(stream, part, (struct sl_stream *)other, capture);
+    if (other)
+        sl_object_drop(other);
+}
+
+/* The driver calls an event invalid that was recorded in a capture which has ended (seen with driver 580). */
+static int check_wait(struct sl_cuda_context *context, uint64_t capture, int code)
+{
+    if (code == SL_CU_INVALID_VALUE && capture != 0)
+        code = SL_CU_CAPTURED_EVENT;
+    return sl_cuda_check(context, code, "cuStreamWaitEvent");
+}
+
 int sl_cuda_stream_wait_event(struct sl_stream *stream, struct sl_event *event)
 {
     struct sl_cuda_context *context = context_of(stream);
+    uint64_t part, capture = sl_load(&event->capture, acquire);
     struct sl_cuda_scope scope;
-    uint64_t part;
     int r = sl_cuda_enter(context, SL_CUDA_PLAIN, &scope);
     if (r != 0)
         return r;
     r = sl_cuda_stream_part(stream, &part);
     if (r == 0)
-        r = may_wait(stream, part, sl_load(&event->capture, acquire));
+        r = may_wait(stream, part, capture);
     if (r == 0)
-        r = sl_cu(context, StreamWaitEvent, sl_cuda_stream_of(stream), sl_cuda_event_of(event), 0);
+        r = check_wait(context, capture,
+                       sl_cuda.StreamWaitEvent(sl_cuda_stream_of(stream), sl_cuda_event_of(event), 0));
     sl_cuda_leave(&scope);
+    if (r == 0 && capture != 0)
+        note_event_wait(stream, part, event, capture);
     return r;
 }
 
@@ -301,6 +331,8 @@ int sl_cuda_stream_wait_stream(struct sl_stream *stream, struct sl_stream *other
         if (r == 0)
             r = sl_cu(context, StreamWaitEvent, sl_cuda_stream_of(stream), event, 0);
         sl_cuda_leave(&scope);
+        if (r == 0 && others != 0)
+            note_wait(stream, part, other, others);
     }
     unmark(other, event, others);
     return r;

@@ -166,6 +166,15 @@ static int none_capturing(struct sl_device *device, const char *what)
     return r;
 }
 
+static int synchronize(struct sl_device *device)
+{
+    int r = device->ops->synchronize(device);
+
+    if (r == 0)
+        sl_stream_add_host_wait(atomic_load_explicit(&device->object.id, memory_order_relaxed));
+    return r;
+}
+
 int sl_device_synchronize(struct sluice_device handle)
 {
     struct sl_device *device;
@@ -174,7 +183,7 @@ int sl_device_synchronize(struct sluice_device handle)
         return r;
     r = none_capturing(device, "its device cannot be synchronized");
     if (r == 0)
-        r = device->ops->synchronize(device);
+        r = synchronize(device);
     sl_object_drop(&device->object);
     return r;
 }
@@ -211,7 +220,7 @@ int sl_device_reset(struct sluice_device handle)
         return r;
     r = none_capturing(device, "its device cannot be reset");
     if (r == 0) {
-        r = device->ops->synchronize(device);
+        r = synchronize(device);
         end_objects(device, SL_END_RESET); /* also, and especially, if the driver call failed */
     }
     sl_object_drop(&device->object);
@@ -252,7 +261,7 @@ int sl_device_close(struct sluice_device *handle)
         return r;
     r = none_capturing(device, "its device cannot be closed");
     if (r == 0) {
-        r = device->ops->synchronize(device);
+        r = synchronize(device);
         if (shut(device)) {
             end_objects(device, SL_END_CLOSED);
             sl_object_drop(&device->object); /* the handle's reference */

@@ -19,10 +19,12 @@
 
 #include "device/object.h"
 #include "os/os.h"
+#include "util/atomic.h"
 
 #define SL_DEVICE_NAME        64
 #define SL_DEVICE_UUID        16
-#define SL_DEVICE_NATIVE_BITS 6 /* of a hash of native streams */
+#define SL_DEVICE_NATIVE_BITS 6  /* of a hash of native streams */
+#define SL_DEVICE_FORKS       32 /* streams that it lends to parallel sections */
 
 struct sl_device {
     struct sl_object object;
@@ -35,7 +37,9 @@ struct sl_device {
     struct sl_object *objects; /* its streams and events: a handle ends exactly when its object leaves the list */
     uint64_t default_stream;   /* its handle; 0 until first requested */
     struct sl_stream *by_native[1 << SL_DEVICE_NATIVE_BITS];
-    struct sl_retired_stream *retired; /* the kind's: streams whose handles have ended, and whose work has not */
+    struct sl_retired_stream *retired;        /* the kind's: streams whose handles have ended, and whose work has not */
+    struct sl_stream *forks[SL_DEVICE_FORKS]; /* those that exist, the one that was given back last at the end */
+    uint32_t fork_count, fork_making;         /* how many exist; how many more are being made */
 };
 
 /* What to call when a wrapped stream's handle has ended and nothing uses it any more. */
@@ -57,7 +61,11 @@ struct sl_stream {
     uint32_t more_wraps;           /* counts of its handle, besides the first */
     struct sl_stream_release *releases;
     unsigned current;    /* number of entries on all threads' stacks of current streams; the device's lock */
+    bool forked;         /* it is one of device->forks */
+    uint64_t lent_to;    /* the parent's handle; SL_FORK_MOVING: a call is lending it or taking it back; 0: to none */
     sl_word spare_event; /* the kind's: an event that no call uses now, for streams that wait for this one; 0: none */
+    sl_word part;        /* host: what it is in a capture; CUDA: the capture that it joined, and that no stream has
+                            waited for since; 0: nothing */
 };
 
 struct sl_event {
@@ -66,6 +74,7 @@ struct sl_event {
     bool timing, sleep;
     _Atomic bool recorded;
     _Atomic uint64_t capture; /* set by the kind: the capture in which it was last recorded; 0: none */
+    sl_word recorded_on;      /* CUDA: the handle of the stream that captured it */
 };
 
 /* A stream's state of graph capture. */
@@ -156,6 +165,9 @@ static inline int sl_stream_check(struct sluice_stream stream, const struct sl_d
  * device's, the message names the channel, too. */
 int sl_stream_refused(const char *channel, int result);
 
+/* 0, or SLUICE_E_CAPTURING, saying that `what` cannot be done: the stream captures. For one that was checked. */
+int sl_stream_check_apart(struct sluice_stream stream, const char *what);
+
 /* The stream behind a handle, kept alive until sl_object_drop(&stream->object). */
 int sl_stream_hold(struct sluice_stream handle, struct sl_stream **stream);
 
@@ -181,6 +193,12 @@ bool sl_stream_ordered(const struct sl_stream_queue *a, const struct sl_stream_q
  * and no lock of this layer is held. */
 extern void (*_Atomic sl_stream_order_hook)(uint64_t from, uint64_t to, bool anew);
 
+/* The same for SLUICE_CHECK. Also called after a wait of the CPU: `to` is SLUICE_ON_CPU, `from` may be a device. */
+extern void (*_Atomic sl_stream_check_hook)(uint64_t from, uint64_t to, bool anew);
+
+/* The CPU has waited for a stream, an event or a device, or seen that it is done. */
+void sl_stream_add_host_wait(uint64_t from);
+
 /* Something deferred until a stream's capture has ended. `run` is called on any thread, one at a time. It returns false
  * if it must be called again later; once its work is done it must not touch `deferred`, which may be in use again by
  * then. */
@@ -202,7 +220,7 @@ void sl_deferred_cancel(struct sl_deferred *deferred);
 
 /* ---- between the files of this layer, and for tests ---- */
 
-/* Calls sl_stream_order_hook, if it is set. */
+/* Calls both hooks, if they are set. */
 void sl_stream_add_order(uint64_t from, uint64_t to, bool anew);
 
 /* To be called when a stream's handle has ended: runs what was deferred for it while its owner still knows the stream.
@@ -245,11 +263,79 @@ int sl_stream_new(struct sluice_device device, enum sluice_stream_kind kind, str
 int sl_stream_adopt(struct sl_stream *stream, uint64_t (*known)(struct sl_object *object),
                     struct sluice_stream *handle);
 
+/* A default stream, by its own handle or a wrapped one. */
+static inline bool sl_stream_is_default(const struct sl_stream *stream)
+{
+    return stream->kind == SLUICE_STREAM_DEFAULT || (stream->kind == SLUICE_STREAM_BORROWED && stream->wrapped == 0);
+}
+
 /* The stream has joined or left the device's list (native_streams.c). Under the device's lock, as is the look-up: NULL
  * if the native stream has no handle. */
 void sl_stream_listed(struct sl_stream *stream);
 void sl_stream_unlisted(struct sl_stream *stream);
 struct sl_stream *sl_stream_by_native(struct sl_device *device, uintptr_t native);
+
+/* ---- fork_pool.c: the streams that a device lends. Under the device's lock ---- */
+
+#define SL_FORK_MOVING 1
+
+/* A forked stream has joined or left the device's list. */
+void sl_fork_listed(struct sl_stream *stream);
+void sl_fork_unlisted(struct sl_stream *stream);
+
+/* The first one from *at on that is lent to nobody, and that captures a graph or not; *at is then behind it. NULL if
+ * there is none. */
+struct sl_stream *sl_fork_next(struct sl_device *device, enum sl_capture state, uint32_t *at);
+
+/* Puts it at the end. */
+void sl_fork_give_back(struct sl_stream *stream);
+
+/* ---- graphs on host, and what their captures record (host_capture.c) ---- */
+
+/* Runs, or ends without running. `run` returns a result; it is called by one thread at a time. */
+struct sl_host_command {
+    int (*run)(void *data);
+    void (*drop)(void *data); /* NULL: there is nothing to free */
+    void *data;
+};
+
+struct sl_host_edge {
+    uint32_t from, to; /* the second command comes after the first */
+};
+
+struct sl_host_graph {
+    _Atomic uint32_t uses;
+    uint32_t count, edge_count;
+    struct sl_host_command *commands;
+    struct sl_host_edge *edges;
+};
+struct sl_host_graph *sl_host_graph_keep(struct sl_host_graph *graph);
+void sl_host_graph_drop(struct sl_host_graph *graph); /* NULL is allowed */
+
+static inline bool sl_host_captures(const struct sl_stream *stream)
+{
+    return sl_load(&stream->part, relaxed) != 0;
+}
+
+/* Records a command, which then owns `data`, if the stream of "host" captures; SLUICE_NOT_READY if it does not: then
+ * the caller runs it. SLUICE_E_NO_MEMORY. */
+int sl_host_capture_add(struct sl_stream *stream, int (*run)(void *data), void (*drop)(void *data), void *data);
+
+/* end: SLUICE_E_CAPTURE. */
+int sl_host_capture_begin(struct sl_stream *stream);
+int sl_host_capture_end(struct sl_stream *stream, struct sl_host_graph **graph);
+
+/* ---- unjoined.c: streams that take part in a capture, for messages ---- */
+
+struct sl_names {
+    uint32_t count;
+    char text[160];
+};
+void sl_names_add(struct sl_names *names, uint64_t stream);
+
+/* SLUICE_E_CAPTURE: the capture that began on `origin` cannot end, as nothing waits for these (or, none known, some).
+ */
+int sl_capture_unjoined(uint64_t origin, const struct sl_names *names);
 
 /* How many native devices, streams and events exist now. Borrowed and default streams count. */
 struct sl_device_counts {
@@ -282,6 +368,8 @@ int sl_stream_push_current(struct sluice_stream stream);
 int sl_stream_pop_current(struct sluice_stream stream);
 int sl_stream_current(struct sluice_stream *stream);
 int sl_stream_info(struct sluice_stream stream, struct sluice_stream_info *info);
+int sl_fork(struct sluice_stream parent, uint32_t count, struct sluice_stream *streams);
+int sl_join(struct sluice_stream parent, uint32_t count, struct sluice_stream *streams);
 int sl_event_create(struct sluice_device device, uint32_t flags, struct sluice_event *event);
 int sl_event_record(struct sluice_event event, struct sluice_stream stream);
 int sl_event_query(struct sluice_event event);

@@ -116,6 +116,8 @@ int sl_event_query(struct sluice_event handle)
         r = ops_of(event)->event_query(event);
     if (r == SLUICE_NOT_READY)
         sl_say("event 0x%" PRIx64 " has not been reached yet", handle.id);
+    if (r == 0)
+        sl_stream_add_host_wait(handle.id);
     sl_object_drop(&event->object);
     return r;
 }
@@ -129,6 +131,8 @@ int sl_event_synchronize(struct sluice_event handle)
     r = sl_event_recorded(event);
     if (r == 0)
         r = ops_of(event)->event_synchronize(event);
+    if (r == 0)
+        sl_stream_add_host_wait(handle.id);
     sl_object_drop(&event->object);
     return r;
 }

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * The `host` device: work is done when a call returns, so there is never anything to wait for. An
- * event stores the time at which it was recorded.
+ * event stores the time at which it was recorded. Captures are in host_capture.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
+#include "device/host.h"
 #include "util/result.h"
-
-struct host_event {
-    _Atomic int64_t at; /* sl_os_now() */
-};
 
 static int host_identify(const char *name, unsigned char uuid[SL_DEVICE_UUID])
 {
@@ -69,8 +65,7 @@ static void host_stream_queue(const struct sl_stream *stream, struct sl_stream_q
 
 static enum sl_capture host_stream_capture(struct sl_stream *stream)
 {
-    (void)stream;
-    return SL_CAPTURE_NONE;
+    return sl_host_captures(stream) ? SL_CAPTURE_ACTIVE : SL_CAPTURE_NONE;
 }
 
 static int host_stream_done(struct sl_stream *stream)
@@ -79,61 +74,33 @@ static int host_stream_done(struct sl_stream *stream)
     return 0;
 }
 
-static int host_stream_wait_stream(struct sl_stream *stream, struct sl_stream *other)
-{
-    (void)stream;
-    (void)other;
-    return 0;
-}
-
-static int host_stream_wait_event(struct sl_stream *stream, struct sl_event *event)
-{
-    (void)stream;
-    (void)event;
-    return 0;
-}
-
-static struct host_event *host_event_of(struct sl_event *event)
-{
-    return (struct host_event *)event->native;
-}
-
 static int host_event_create(struct sl_event *event)
 {
-    struct host_event *event_time = NULL;
-    if (event->timing) {
-        event_time = malloc(sizeof *event_time);
-        if (!event_time)
-            return sl_fail(SLUICE_E_NO_MEMORY, "no memory for the time of an event (%zu bytes)", sizeof *event_time);
-        atomic_init(&event_time->at, 0);
-    }
-    event->native = (uintptr_t)event_time;
+    struct sl_host_event *own = calloc(1, sizeof *own);
+
+    if (!own)
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory for an event (%zu bytes)", sizeof *own);
+    event->native = (uintptr_t)own;
     return 0;
 }
 
 static void host_event_destroy(struct sl_event *event)
 {
-    free(host_event_of(event));
+    free(sl_host_event_of(event)->mark.list);
+    free(sl_host_event_of(event));
 }
 
 static int host_event_record(struct sl_event *event, struct sl_stream *stream)
 {
-    (void)stream;
     if (event->timing)
-        atomic_store_explicit(&host_event_of(event)->at, sl_os_now(), memory_order_relaxed);
-    return 0;
-}
-
-static int host_event_done(struct sl_event *event)
-{
-    (void)event;
-    return 0;
+        atomic_store_explicit(&sl_host_event_of(event)->at, sl_os_now(), memory_order_relaxed);
+    return sl_host_capture_record(stream, event);
 }
 
 static int host_event_elapsed(struct sl_event *start, struct sl_event *stop, double *milliseconds)
 {
-    int64_t from = atomic_load_explicit(&host_event_of(start)->at, memory_order_relaxed);
-    int64_t to = atomic_load_explicit(&host_event_of(stop)->at, memory_order_relaxed);
+    int64_t from = atomic_load_explicit(&sl_host_event_of(start)->at, memory_order_relaxed);
+    int64_t to = atomic_load_explicit(&sl_host_event_of(stop)->at, memory_order_relaxed);
 
     *milliseconds = (double)(to - from) / (double)SLUICE_MS;
     return 0;
@@ -173,12 +140,12 @@ const struct sl_device_ops sl_device_host = {
     .stream_queue = host_stream_queue,
     .stream_query = host_stream_done,
     .stream_synchronize = host_stream_done,
-    .stream_wait_stream = host_stream_wait_stream,
-    .stream_wait_event = host_stream_wait_event,
+    .stream_wait_stream = sl_host_capture_wait_stream,
+    .stream_wait_event = sl_host_capture_wait_event,
     .event_create = host_event_create,
     .event_destroy = host_event_destroy,
     .event_record = host_event_record,
-    .event_query = host_event_done,
-    .event_synchronize = host_event_done,
+    .event_query = sl_host_capture_moment,
+    .event_synchronize = sl_host_capture_moment,
     .event_elapsed = host_event_elapsed,
 };

@@ -14,7 +14,7 @@
 #include "util/result.h"
 
 /* Dropped objects, by kind. */
-static struct sl_object *pool[SL_HANDLE_EVENT + 1];
+static struct sl_object *pool[SL_HANDLE_KINDS];
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* How the most recent handles ended: the handle, with `how` in place of its kind. For a handle
@@ -24,9 +24,11 @@ static _Atomic uint64_t ends[ENDS];
 #define END_SHIFT 56
 #define END_NAME  (UINT64_MAX >> (64 - END_SHIFT))
 
-static const char *const kind_names[SL_HANDLE_EVENT + 1] = {
-    [SL_HANDLE_WRITER] = "writer", [SL_HANDLE_READER] = "reader", [SL_HANDLE_WATCH] = "watch",
-    [SL_HANDLE_DEVICE] = "device", [SL_HANDLE_STREAM] = "stream", [SL_HANDLE_EVENT] = "event",
+static const char *const kind_names[SL_HANDLE_KINDS] = {
+    [SL_HANDLE_WRITER] = "writer",          [SL_HANDLE_READER] = "reader", [SL_HANDLE_WATCH] = "watch",
+    [SL_HANDLE_DEVICE] = "device",          [SL_HANDLE_STREAM] = "stream", [SL_HANDLE_EVENT] = "event",
+    [SL_HANDLE_MODULE] = "module",          [SL_HANDLE_KERNEL] = "kernel", [SL_HANDLE_GRAPH] = "graph",
+    [SL_HANDLE_MEMORY] = "block of memory",
 };
 
 static _Atomic uint64_t *end_of(uint64_t id)
@@ -104,7 +106,7 @@ int sl_object_ended(uint64_t id, enum sl_handle_kind kind)
     else if (sl_handle_noted(id, kind) == 0)
         how = SL_END_DESTROYED;
 
-    if (kind != SL_HANDLE_STREAM && kind != SL_HANDLE_EVENT)
+    if (kind < SL_HANDLE_STREAM)
         return sl_fail(SLUICE_E_CLOSED, "%s 0x%" PRIx64 " was closed; open it again", name, id);
     if (how == SL_END_DESTROYED)
         return sl_fail(SLUICE_E_CLOSED, "%s 0x%" PRIx64 " was destroyed; create another", name, id);

@@ -40,13 +40,25 @@ bool sl_stream_is_alive(struct sluice_stream handle)
 }
 
 void (*_Atomic sl_stream_order_hook)(uint64_t from, uint64_t to, bool anew);
+void (*_Atomic sl_stream_check_hook)(uint64_t from, uint64_t to, bool anew);
 
 void sl_stream_add_order(uint64_t from, uint64_t to, bool anew)
 {
     void (*hand_on)(uint64_t, uint64_t, bool) = atomic_load_explicit(&sl_stream_order_hook, memory_order_acquire);
+    void (*check)(uint64_t, uint64_t, bool) = atomic_load_explicit(&sl_stream_check_hook, memory_order_acquire);
 
     if (hand_on)
         hand_on(from, to, anew);
+    if (check)
+        check(from, to, anew);
+}
+
+void sl_stream_add_host_wait(uint64_t from)
+{
+    void (*check)(uint64_t, uint64_t, bool) = atomic_load_explicit(&sl_stream_check_hook, memory_order_acquire);
+
+    if (check)
+        check(from, SLUICE_ON_CPU.id, false);
 }
 
 bool sl_stream_queue_of(struct sluice_stream handle, struct sl_stream_queue *queue)
@@ -118,6 +130,20 @@ int sl_stream_not_capturing(struct sl_stream *stream, const char *what)
                        name_of(stream), stream->object.device->name, what);
     return sl_fail(SLUICE_E_CAPTURING, "stream 0x%" PRIx64 " is capturing a graph: %s until the capture ends",
                    name_of(stream), what);
+}
+
+int sl_stream_check_apart(struct sluice_stream handle, const char *what)
+{
+    struct sl_stream *stream;
+
+    if (handle.id == SLUICE_ON_CPU.id)
+        return 0;
+    int r = sl_stream_hold(handle, &stream);
+    if (r != 0)
+        return r;
+    r = sl_stream_not_capturing(stream, what);
+    sl_object_drop(&stream->object);
+    return r;
 }
 
 /* ---- making ---- */
@@ -268,6 +294,8 @@ int sl_stream_query(struct sluice_stream handle)
         r = ops_of(stream)->stream_query(stream);
     if (r == SLUICE_NOT_READY)
         sl_say("stream 0x%" PRIx64 " still has work to do", handle.id);
+    if (r == 0)
+        sl_stream_add_host_wait(handle.id);
     sl_object_drop(&stream->object);
     return r;
 }
@@ -281,6 +309,8 @@ int sl_stream_synchronize(struct sluice_stream handle)
     r = sl_stream_not_capturing(stream, "it cannot be synchronized");
     if (r == 0)
         r = ops_of(stream)->stream_synchronize(stream);
+    if (r == 0)
+        sl_stream_add_host_wait(handle.id);
     sl_object_drop(&stream->object);
     return r;
 }
@@ -314,6 +344,11 @@ static int check_destroy(struct sl_stream *stream)
 {
     if (stream->kind == SLUICE_STREAM_DEFAULT)
         return sl_fail(SLUICE_E_INVALID, "a device's default stream cannot be destroyed; it ends with the device");
+    if (stream->forked)
+        return sl_fail(SLUICE_E_INVALID,
+                       "stream 0x%" PRIx64 " is one that the device lends (sluice_fork): give it back "
+                       "by sluice_join; it ends with the device",
+                       name_of(stream));
     return stream->kind == SLUICE_STREAM_OWNED ? sl_stream_not_capturing(stream, "it cannot be destroyed") : 0;
 }
 

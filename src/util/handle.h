@@ -17,6 +17,11 @@ enum sl_handle_kind {
     SL_HANDLE_DEVICE,
     SL_HANDLE_STREAM,
     SL_HANDLE_EVENT,
+    SL_HANDLE_MODULE,
+    SL_HANDLE_KERNEL,
+    SL_HANDLE_GRAPH,
+    SL_HANDLE_MEMORY,
+    SL_HANDLE_KINDS, /* how many numbers they take */
 };
 
 /* A new handle for `object`; 0 if memory or indices (2^24) ran out. Thread: any. */

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Captures on host: streams record commands instead of running them, and which of them come after which, by the rules
+ * of CUDA.
+ */
+#include "device/host.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/atomic.h"
+#include "util/result.h"
+
+/* A stream that takes part in a capture. */
+struct part {
+    struct part *next;
+    struct sl_stream *stream; /* a reference */
+    struct capture *capture;
+    struct sl_host_nodes ends; /* what its next command comes after */
+};
+
+struct capture {
+    struct capture *next;
+    uint64_t id, thread;
+    struct sl_stream *origin;
+    struct part *parts;
+    struct sl_host_graph *graph;
+    uint32_t room, edge_room;
+};
+
+static struct capture *captures; /* under way */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct part *part_of(const struct sl_stream *stream)
+{
+    return (struct part *)(uintptr_t)sl_load(&stream->part, acquire);
+}
+
+static uint64_t name_of(const struct sl_stream *stream)
+{
+    return atomic_load_explicit(&stream->object.id, memory_order_relaxed);
+}
+
+static int no_memory(void)
+{
+    return sl_fail(SLUICE_E_NO_MEMORY, "no memory for the graph that is being captured on \"host\"");
+}
+
+/* ---- sets of commands ---- */
+
+static bool has(const struct sl_host_nodes *nodes, uint32_t node)
+{
+    for (uint32_t i = 0; i < nodes->count; i++)
+        if (nodes->list[i] == node)
+            return true;
+    return false;
+}
+
+/* Room for `more`; false if there is no memory. */
+static bool reserve(void **list, uint32_t count, uint32_t more, uint32_t *room, size_t size)
+{
+    if (more > UINT32_MAX / 4 - count)
+        return false;
+    if (count + more <= *room)
+        return true;
+    uint32_t wanted = (count + more) * 2;
+    void *grown = realloc(*list, wanted * size);
+    if (!grown)
+        return false;
+    *list = grown;
+    *room = wanted;
+    return true;
+}
+
+static bool reserve_nodes(struct sl_host_nodes *nodes, uint32_t more)
+{
+    void *list = nodes->list;
+    bool there = reserve(&list, nodes->count, more, &nodes->room, sizeof *nodes->list);
+
+    nodes->list = list;
+    return there;
+}
+
+static int unite(struct sl_host_nodes *to, const struct sl_host_nodes *from)
+{
+    if (!reserve_nodes(to, from->count))
+        return no_memory();
+    for (uint32_t i = 0; i < from->count; i++)
+        if (!has(to, from->list[i]))
+            to->list[to->count++] = from->list[i];
+    return 0;
+}
+
+/* ---- graphs ---- */
+
+struct sl_host_graph *sl_host_graph_keep(struct sl_host_graph *graph)
+{
+    (void)atomic_fetch_add_explicit(&graph->uses, 1, memory_order_relaxed);
+    return graph;
+}
+
+void sl_host_graph_drop(struct sl_host_graph *graph)
+{
+    if (!graph || atomic_fetch_sub_explicit(&graph->uses, 1, memory_order_acq_rel) != 1)
+        return;
+    for (uint32_t i = 0; i < graph->count; i++)
+        if (graph->commands[i].drop)
+            graph->commands[i].drop(graph->commands[i].data);
+    free(graph->commands);
+    free(graph->edges);
+    free(graph);
+}
+
+/* ---- begin and end ---- */
+
+static int join(struct capture *capture, struct sl_stream *stream, struct part **joined)
+{
+    struct part *part = calloc(1, sizeof *part);
+
+    if (!part)
+        return no_memory();
+    *part = (struct part){ .next = capture->parts, .stream = stream, .capture = capture };
+    sl_object_keep(&stream->object);
+    capture->parts = part;
+    sl_store(&stream->part, (uintptr_t)part, release);
+    *joined = part;
+    return 0;
+}
+
+/* Out of the list, and with no lock held, as streams may end. */
+static void finish(struct capture *capture)
+{
+    while (capture->parts) {
+        struct part *part = capture->parts;
+        capture->parts = part->next;
+        sl_object_drop(&part->stream->object);
+        free(part->ends.list);
+        free(part);
+    }
+    sl_host_graph_drop(capture->graph);
+    free(capture);
+}
+
+static int begin(struct sl_stream *stream, struct capture *capture)
+{
+    static uint64_t last;
+    struct part *part;
+
+    if (part_of(stream)) /* another thread's, since the caller checked */
+        return sl_fail(SLUICE_E_CAPTURING, "stream 0x%" PRIx64 " is capturing a graph already", name_of(stream));
+    int r = join(capture, stream, &part);
+    if (r != 0)
+        return r;
+    capture->id = ++last;
+    capture->next = captures;
+    captures = capture;
+    return 0;
+}
+
+int sl_host_capture_begin(struct sl_stream *stream)
+{
+    struct capture *capture = calloc(1, sizeof *capture);
+    struct sl_host_graph *graph = calloc(1, sizeof *graph);
+
+    if (!capture || !graph) {
+        free(capture);
+        free(graph);
+        return no_memory();
+    }
+    atomic_init(&graph->uses, 1);
+    *capture = (struct capture){ .thread = sl_os_thread_number(), .origin = stream, .graph = graph };
+    pthread_mutex_lock(&lock);
+    int r = begin(stream, capture);
+    pthread_mutex_unlock(&lock);
+    if (r != 0)
+        finish(capture);
+    return r;
+}
+
+static int may_end(const struct sl_stream *stream)
+{
+    const struct part *part = part_of(stream);
+
+    if (!part)
+        return sl_fail(SLUICE_E_CAPTURE, "stream 0x%" PRIx64 " captures nothing: sluice_capture_begin comes first",
+                       name_of(stream));
+    if (part->capture->origin != stream)
+        return sl_fail(SLUICE_E_CAPTURE,
+                       "the capture did not begin on stream 0x%" PRIx64 ", but on 0x%" PRIx64 ": end it there",
+                       name_of(stream), name_of(part->capture->origin));
+    if (part->capture->thread != sl_os_thread_number())
+        return sl_fail(SLUICE_E_CAPTURE,
+                       "the capture on stream 0x%" PRIx64 " was begun by another thread: end it on that one",
+                       name_of(stream));
+    return 0;
+}
+
+/* Marks the commands that those in `reached` come after. Edges are sorted by `to`. */
+static void spread(const struct sl_host_graph *graph, bool *reached)
+{
+    for (uint32_t i = graph->edge_count; i-- > 0;)
+        if (reached[graph->edges[i].to])
+            reached[graph->edges[i].from] = true;
+}
+
+static bool all_reached(const struct sl_host_nodes *ends, const bool *reached)
+{
+    for (uint32_t i = 0; i < ends->count; i++)
+        if (!reached[ends->list[i]])
+            return false;
+    return true;
+}
+
+/* SLUICE_E_CAPTURE, with the streams that must still be waited for. */
+static int check_joined(const struct capture *capture)
+{
+    const struct sl_host_nodes *ends = &part_of(capture->origin)->ends;
+    struct sl_names names = { .count = 0 };
+    bool *reached = calloc(capture->graph->count + 1u, sizeof *reached);
+
+    if (!reached)
+        return no_memory();
+    for (uint32_t i = 0; i < ends->count; i++)
+        reached[ends->list[i]] = true;
+    spread(capture->graph, reached);
+    for (const struct part *part = capture->parts; part; part = part->next)
+        if (!all_reached(&part->ends, reached))
+            sl_names_add(&names, name_of(part->stream));
+    free(reached);
+    return names.count ? sl_capture_unjoined(name_of(capture->origin), &names) : 0;
+}
+
+static void leave(struct capture *capture)
+{
+    struct capture **at = &captures;
+
+    for (struct part *part = capture->parts; part; part = part->next)
+        sl_store(&part->stream->part, 0, release);
+    while (*at != capture)
+        at = &(*at)->next;
+    *at = capture->next;
+}
+
+int sl_host_capture_end(struct sl_stream *stream, struct sl_host_graph **graph)
+{
+    pthread_mutex_lock(&lock);
+    int r = may_end(stream);
+    if (r != 0) {
+        pthread_mutex_unlock(&lock);
+        return r;
+    }
+    struct capture *capture = part_of(stream)->capture;
+    r = check_joined(capture);
+    leave(capture);
+    pthread_mutex_unlock(&lock);
+    if (r == 0) {
+        *graph = capture->graph;
+        capture->graph = NULL;
+    }
+    finish(capture);
+    return r;
+}
+
+/* ---- commands ---- */
+
+static int add(struct part *part, const struct sl_host_command *command)
+{
+    struct capture *capture = part->capture;
+    struct sl_host_graph *graph = capture->graph;
+    void *commands = graph->commands, *edges = graph->edges;
+
+    bool there = reserve(&commands, graph->count, 1, &capture->room, sizeof *command) &&
+                 reserve(&edges, graph->edge_count, part->ends.count, &capture->edge_room, sizeof *graph->edges) &&
+                 reserve_nodes(&part->ends, 1);
+    graph->commands = commands;
+    graph->edges = edges;
+    if (!there)
+        return no_memory();
+    for (uint32_t i = 0; i < part->ends.count; i++)
+        graph->edges[graph->edge_count++] = (struct sl_host_edge){ part->ends.list[i], graph->count };
+    part->ends.list[0] = graph->count;
+    part->ends.count = 1;
+    graph->commands[graph->count++] = *command;
+    return 0;
+}
+
+int sl_host_capture_add(struct sl_stream *stream, int (*run)(void *data), void (*drop)(void *data), void *data)
+{
+    const struct sl_host_command command = { .run = run, .drop = drop, .data = data };
+
+    if (!sl_host_captures(stream))
+        return SLUICE_NOT_READY;
+    pthread_mutex_lock(&lock);
+    struct part *part = part_of(stream);
+    int r = part ? add(part, &command) : SLUICE_NOT_READY;
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+/* ---- events and waits ---- */
+
+int sl_host_capture_record(struct sl_stream *stream, struct sl_event *event)
+{
+    struct sl_host_nodes *mark = &sl_host_event_of(event)->mark;
+    int r = 0;
+
+    if (!sl_host_captures(stream) && sl_load(&event->capture, relaxed) == 0)
+        return 0;
+    pthread_mutex_lock(&lock);
+    const struct part *part = part_of(stream);
+    if (part && !reserve_nodes(mark, part->ends.count))
+        r = no_memory();
+    if (r == 0) {
+        mark->count = 0;
+        if (part)
+            r = unite(mark, &part->ends);
+        sl_store(&event->capture, part ? part->capture->id : 0, release);
+    }
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+int sl_host_capture_moment(struct sl_event *event)
+{
+    if (sl_load(&event->capture, acquire) == 0)
+        return 0;
+    return sl_fail(SLUICE_E_CAPTURING,
+                   "host: the event was last recorded in a capture, so no moment belongs to it; record it again");
+}
+
+static struct capture *find(uint64_t id)
+{
+    struct capture *capture = captures;
+
+    while (capture && capture->id != id)
+        capture = capture->next;
+    return capture;
+}
+
+/* Of work that belongs to capture `id` (0: none). */
+static int may_wait(const struct sl_stream *stream, uint64_t id)
+{
+    const struct part *part = part_of(stream);
+
+    if (part && id == 0)
+        return sl_fail(SLUICE_E_CAPTURING, "host: the stream captures a graph, which cannot wait for work outside of "
+                                           "it; record the event, or queue the work, within the capture");
+    if (part && part->capture->id != id)
+        return sl_fail(SLUICE_E_CAPTURING, "host: the two streams take part in two captures");
+    if (id != 0 && !find(id))
+        return sl_fail(SLUICE_E_CAPTURING,
+                       "host: the event was last recorded in a capture, which has ended; record it again");
+    if (id != 0 && sl_stream_is_default(stream))
+        return sl_fail(SLUICE_E_CAPTURING, "host: what it would wait for is being captured into a graph, and the "
+                                           "default stream cannot take part; use a stream of your own");
+    return 0;
+}
+
+static int wait_for(struct sl_stream *stream, uint64_t id, const struct sl_host_nodes *nodes)
+{
+    struct part *part = part_of(stream);
+    int r = may_wait(stream, id);
+
+    if (r == 0 && id != 0 && !part)
+        r = join(find(id), stream, &part);
+    return r == 0 && id != 0 ? unite(&part->ends, nodes) : r;
+}
+
+int sl_host_capture_wait_event(struct sl_stream *stream, struct sl_event *event)
+{
+    if (!sl_host_captures(stream) && sl_load(&event->capture, acquire) == 0)
+        return 0;
+    pthread_mutex_lock(&lock);
+    int r = wait_for(stream, sl_load(&event->capture, relaxed), &sl_host_event_of(event)->mark);
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+int sl_host_capture_wait_stream(struct sl_stream *stream, struct sl_stream *other)
+{
+    static const struct sl_host_nodes none = { .count = 0 };
+
+    if (!sl_host_captures(stream) && !sl_host_captures(other))
+        return 0;
+    pthread_mutex_lock(&lock);
+    const struct part *part = part_of(other);
+    int r = wait_for(stream, part ? part->capture->id : 0, part ? &part->ends : &none);
+    pthread_mutex_unlock(&lock);
+    return r;
+}
