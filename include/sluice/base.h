@@ -77,7 +77,10 @@ extern "C" {
     X(E_NO_TIMING, -23, "the event was made without timing") \
     X(E_DRIVER, -24, "the device's driver failed") \
     X(E_CORRUPT, -25, "the data is damaged") \
-    X(E_CLOSED, -26, "used after it was closed")
+    X(E_CLOSED, -26, "used after it was closed") \
+    X(E_COMPILE, -27, "the source does not compile") \
+    X(E_CAPTURE, -28, "the capture cannot be ended") \
+    X(E_ORDER, -29, "nothing orders this after earlier work")
 
 /* SLUICE_OK, SLUICE_TIMEOUT and so on. */
 enum sluice_result {

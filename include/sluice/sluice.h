@@ -16,6 +16,8 @@
 #include <sluice/device.h>
 #include <sluice/format.h>
 #include <sluice/frame.h>
+#include <sluice/graph.h>
+#include <sluice/kernel.h>
 #include <sluice/reader.h>
 #include <sluice/registry.h>
 #include <sluice/timers.h>

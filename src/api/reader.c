@@ -8,6 +8,7 @@
 
 #include "channel/channel.h"
 #include "channel/fetch.h"
+#include "kernel/kernel.h"
 #include "trace/trace.h"
 #include "util/params.h"
 #include "util/result.h"
@@ -93,6 +94,17 @@ int sluice_reader_close(sluice_reader **handle)
 
 /* ---- frames ---- */
 
+/* For SLUICE_CHECK: the frame is there, or will be on the stream that waits for it. */
+static void take_frame(struct sluice_reader *reader, const struct sluice_frame *frame)
+{
+    struct sl_view view = { .behind = SLUICE_ON_CPU };
+
+    if (reader->ops->reader_view(reader, frame, &view) != 0)
+        return;
+    sl_check_take_over(SL_HAND_COMMIT, reader->name, view.behind);
+    sl_check_slot(view.address, view.format->slot_bytes, view.behind);
+}
+
 /* On a reader that is held. */
 static int acquire(struct sluice_reader *reader, struct sluice_stream stream, int64_t timeout_ns,
                    struct sluice_frame *frame)
@@ -107,6 +119,8 @@ static int acquire(struct sluice_reader *reader, struct sluice_stream stream, in
         return r;
     SL_STAGE_BEGIN(ACQUIRE);
     r = reader->ops->acquire(reader, stream, timeout_ns == SLUICE_DEFAULT ? SLUICE_S : timeout_ns, frame);
+    if (r == 0 && sl_checks_streams())
+        take_frame(reader, frame);
     SL_STAGE_END(ACQUIRE);
     sl_reader_leave(reader);
     return r;
@@ -133,6 +147,8 @@ int sluice_reader_release(sluice_reader *handle, struct sluice_frame *frame, str
     if (r != 0)
         return r;
     SL_STAGE_BEGIN(RELEASE);
+    if (sl_checks_streams())
+        sl_check_hand_over(SL_HAND_RELEASE, reader->name, stream);
     if ((r = check_frame(reader, frame)) == 0)
         r = sl_frame_streams_in_use(&reader->streams) ? sl_release_behind_all(reader, frame, stream)
                                                       : reader->ops->release(reader, frame, stream);
@@ -178,6 +194,8 @@ int sluice_reader_fetch(sluice_reader *handle, const struct sluice_frame *frame,
     if (r != 0)
         return r;
     SL_STAGE_BEGIN(FETCH);
+    if (sl_checks_streams())
+        sl_check_hand_over(SL_HAND_COPY, NULL, stream);
     if ((r = check_frame(reader, frame)) == 0)
         r = sl_fetch(reader, frame, arrays, count, stream, ticket);
     SL_STAGE_END(FETCH);

@@ -10,6 +10,7 @@
 #include "channel/stream_deps.h"
 #include "copy/copy.h"
 #include "format/format.h"
+#include "kernel/kernel.h"
 #include "mem/mem.h"
 #include "trace/trace.h"
 #include "util/params.h"
@@ -88,6 +89,17 @@ int sluice_writer_close(sluice_writer **handle)
 
 /* ---- frames ---- */
 
+/* For SLUICE_CHECK: readers have released the slot. */
+static void take_slot(struct sluice_writer *writer, const struct sluice_frame *frame)
+{
+    struct sl_view view = { .address = NULL };
+
+    if (writer->ops->writer_view(writer, frame, &view) != 0)
+        return;
+    sl_check_take_over(SL_HAND_RELEASE, writer->name, SLUICE_ON_CPU);
+    sl_check_slot(view.address, view.format->slot_bytes, SLUICE_ON_CPU);
+}
+
 int sluice_writer_begin(sluice_writer *handle, int64_t timeout_ns, struct sluice_frame *frame)
 {
     struct sluice_writer *writer;
@@ -98,6 +110,8 @@ int sluice_writer_begin(sluice_writer *handle, int64_t timeout_ns, struct sluice
     SL_STAGE_BEGIN(BEGIN);
     if ((r = check_frame(writer, frame)) == 0 && (r = check_timeout(writer, timeout_ns, SLUICE_DEFAULT)) == 0)
         r = writer->ops->begin(writer, timeout_ns, frame);
+    if (r == 0 && sl_checks_streams())
+        take_slot(writer, frame);
     SL_STAGE_END(BEGIN);
     sl_writer_leave(writer);
     return r;
@@ -127,7 +141,16 @@ static int commit(struct sluice_writer *writer, struct sluice_frame *frame, stru
 {
     int r = sl_stream_wait_check(stream);
 
+    if (sl_checks_streams())
+        sl_check_hand_over(SL_HAND_COMMIT, writer->name, stream);
     return r == 0 ? writer->ops->commit(writer, frame, stream) : r;
+}
+
+static int cancel(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream)
+{
+    if (sl_checks_streams())
+        sl_check_hand_over(SL_HAND_RELEASE, writer->name, stream);
+    return writer->ops->cancel(writer, frame, stream);
 }
 
 /* Behind all streams that use the frame. */
@@ -167,9 +190,21 @@ int sluice_writer_cancel(sluice_writer *handle, struct sluice_frame *frame, stru
     if (r != 0)
         return r;
     if ((r = check_frame(writer, frame)) == 0)
-        r = end_frame(writer, frame, stream, writer->ops->cancel);
+        r = end_frame(writer, frame, stream, cancel);
     sl_writer_leave(writer);
     return r;
+}
+
+static int send(struct sluice_writer *writer, struct sluice_frame *header, const struct sluice_array *arrays,
+                uint32_t count, struct sluice_stream stream, struct sluice_ticket *ticket)
+{
+    int r = sl_stream_wait_check(stream);
+
+    if (sl_checks_streams()) {
+        sl_check_hand_over(SL_HAND_COMMIT, writer->name, stream);
+        sl_check_hand_over(SL_HAND_COPY, NULL, stream);
+    }
+    return r == 0 ? writer->ops->send(writer, header, arrays, count, stream, ticket) : r;
 }
 
 int sluice_writer_send_frame(sluice_writer *handle, struct sluice_frame *header, const struct sluice_array *arrays,
@@ -181,8 +216,8 @@ int sluice_writer_send_frame(sluice_writer *handle, struct sluice_frame *header,
     if (r != 0)
         return r;
     SL_STAGE_BEGIN(SEND);
-    if ((r = check_frame(writer, header)) == 0 && (r = sl_stream_wait_check(stream)) == 0)
-        r = writer->ops->send(writer, header, arrays, count, stream, ticket);
+    if ((r = check_frame(writer, header)) == 0)
+        r = send(writer, header, arrays, count, stream, ticket);
     SL_STAGE_END(SEND);
     sl_writer_leave(writer);
     return r;
@@ -271,16 +306,25 @@ int sluice_pin_drop(sluice_pin **pin)
     return r;
 }
 
-int sluice_ticket_wait(struct sluice_ticket ticket, int64_t timeout_ns)
+static int wait_for_copy(struct sluice_ticket ticket, int64_t timeout_ns)
 {
     int r = sl_ticket_wait(ticket.id, timeout_ns);
+
+    if (r == 0 && sl_checks_streams())
+        sl_check_take_over(SL_HAND_COPY, NULL, SLUICE_ON_CPU);
+    return r;
+}
+
+int sluice_ticket_wait(struct sluice_ticket ticket, int64_t timeout_ns)
+{
+    int r = wait_for_copy(ticket, timeout_ns);
 
     return r == SLUICE_TIMEOUT ? sl_fail(SLUICE_TIMEOUT, "the copy is still under way") : r;
 }
 
 int sluice_ticket_query(struct sluice_ticket ticket)
 {
-    int r = sl_ticket_wait(ticket.id, 0);
+    int r = wait_for_copy(ticket, 0);
 
     return r == SLUICE_TIMEOUT ? sl_fail(SLUICE_NOT_READY, "the copy is still under way") : r;
 }

@@ -69,6 +69,8 @@ static int host_begin(struct sl_copy_job *job, struct sluice_stream stream)
     int r = sl_stream_check(stream, &sl_device_host);
 
     job->stream = stream;
+    if (r == 0)
+        r = sl_stream_check_apart(stream, "frames cannot be copied on it");
     return r == 0 ? sl_copy_check_sides(job) : sl_stream_refused(job->copier->channel, r);
 }
 

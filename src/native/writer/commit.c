@@ -13,7 +13,10 @@ static int check_stream(const struct sl_writer *writer, struct sluice_stream str
 {
     if (stream.id == SLUICE_ON_CPU.id || writer->in_flight.pages)
         return 0;
-    return sl_stream_refused(writer->base.name, writer->in_flight.sync->check(writer->in_flight.pages, stream));
+    int r = writer->in_flight.sync->check(writer->in_flight.pages, stream);
+    if (r == 0)
+        r = sl_stream_check_apart(stream, "a frame cannot be published or given up behind it");
+    return sl_stream_refused(writer->base.name, r);
 }
 
 static int check_commit(const struct sl_writer *writer, const struct sluice_frame *frame, struct sluice_stream stream)

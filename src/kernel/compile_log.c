@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the compiler wrote in each thread's last load of a source.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/kernel.h"
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key; /* of a thread's text, which is freed as the thread ends */
+static bool usable;
+
+static void make_key(void)
+{
+    usable = pthread_key_create(&key, free) == 0;
+}
+
+void sl_compile_log_set(const char *text)
+{
+    pthread_once(&once, make_key);
+    if (!usable)
+        return;
+    char *copy = text && *text ? strdup(text) : NULL;
+    free(pthread_getspecific(key));
+    if (pthread_setspecific(key, copy) != 0)
+        free(copy);
+}
+
+size_t sl_compile_log(char *text, size_t size)
+{
+    pthread_once(&once, make_key);
+    const char *log = usable ? pthread_getspecific(key) : NULL;
+    size_t length = log ? strlen(log) : 0;
+
+    if (size > 0) {
+        size_t fits = length < size ? length : size - 1;
+        if (fits > 0)
+            memcpy(text, log, fits);
+        text[fits] = 0;
+    }
+    return length;
+}

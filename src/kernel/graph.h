@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Internals of graphs, and the table of functions that each kind of device provides. graph.c is the one file that
+ * lists the kinds.
+ */
+#ifndef SL_KERNEL_GRAPH_H
+#define SL_KERNEL_GRAPH_H
+
+#include <sluice/graph.h>
+
+#include "device/device.h"
+
+struct sl_cu_graph;
+
+/* Objects that a graph needs, with a reference to each. */
+struct sl_needs {
+    uint32_t count, room;
+    struct sl_object **objects;
+};
+void sl_needs_drop(struct sl_needs *needs);
+
+struct sl_graph {
+    struct sl_object object;
+    sl_mutex lock; /* guards the members below */
+    void *native;  /* the kind's */
+    uint32_t nodes, edges, updates, rebuilds;
+    struct sl_needs needs;
+};
+
+struct sl_graph_ops {
+    const char *kind; /* of device: "host" */
+
+    /* The stream is no default stream, and captured nothing a moment ago. */
+    int (*begin)(struct sl_stream *stream);
+    /* Ends the capture, whatever is returned, unless it cannot be ended on this stream or thread. `recording` is to be
+     * used up by `set` or `discard`. SLUICE_E_CAPTURE. */
+    int (*end)(struct sl_stream *stream, void **recording);
+    void (*discard)(struct sl_device *device, void *recording);
+
+    /* Under the graph's lock. Puts a recording into the graph, and sets its numbers: a first one, an update or a
+     * rebuild. On failure the graph is as before. */
+    int (*set)(struct sl_graph *graph, void *recording);
+    int (*launch)(struct sl_graph *graph, struct sl_stream *stream);
+
+    void (*finish)(struct sl_graph *graph); /* queued launches still run */
+};
+
+extern const struct sl_graph_ops sl_graph_host;
+extern const struct sl_graph_ops sl_graph_cuda;
+
+/* ---- captures.c: those on GPUs that sluice_capture_begin has begun, and what their graphs will need ---- */
+
+struct sl_recording {
+    struct sl_recording *next;
+    uint64_t stream, thread; /* where it was begun: a handle, and a number */
+    uint64_t capture;        /* the driver's number */
+    struct sl_cu_graph *graph;
+    struct sl_needs needs;
+};
+
+extern _Atomic uint32_t sl_captures; /* how many there are */
+
+/* Replaces one of the same stream, which the program has ended without Sluice. */
+int sl_captures_add(uint64_t stream, uint64_t capture);
+
+/* Takes the one that was begun on this stream off the list. SLUICE_E_CAPTURE if another thread has begun it;
+ * SLUICE_NOT_READY if nobody has. refuse: the sentence for that; `capture`: the one that the stream takes part in (0:
+ * none). */
+int sl_captures_take(uint64_t stream, struct sl_recording **recording);
+int sl_captures_refuse(uint64_t stream, uint64_t capture);
+void sl_recording_free(struct sl_recording *recording);
+
+/* The graph that the stream's capture becomes keeps the object alive: to be called before a kernel is launched on a
+ * GPU. SLUICE_E_NO_MEMORY. */
+int sl_capture_needs_object(struct sl_stream *stream, struct sl_object *object);
+static inline int sl_capture_needs(struct sl_stream *stream, struct sl_object *object)
+{
+    return atomic_load_explicit(&sl_captures, memory_order_acquire) == 0 ? 0 : sl_capture_needs_object(stream, object);
+}
+
+/* ---- behind the public calls of sluice/graph.h, which checks their pointers ---- */
+
+int sl_capture_begin(struct sluice_stream stream);
+int sl_capture_end(struct sluice_stream stream, struct sluice_graph *graph);
+int sl_graph_launch(struct sluice_graph graph, struct sluice_stream stream);
+int sl_graph_info(struct sluice_graph graph, struct sluice_graph_info *info);
+int sl_graph_destroy(struct sluice_graph *graph);
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Internals of modules and kernels, and the table of functions that each kind of device provides. kernel.c is the one
+ * file that lists the kinds.
+ */
+#ifndef SL_KERNEL_KERNEL_H
+#define SL_KERNEL_KERNEL_H
+
+#include <stdbool.h>
+
+#include <sluice/kernel.h>
+
+#include "device/device.h"
+#include "util/atomic.h"
+
+/* ---- source.c: what to compile ---- */
+
+struct sl_source {
+    const char *name; /* "fx.cu" */
+    const char *text;
+    size_t bytes;
+    const char *const *options;
+    uint32_t option_count;
+    const char *const *kernels; /* as C++ names them: "blur", "fx::blur", "scale<float>" */
+    uint32_t kernel_count;
+};
+
+/* Finds the __global__ functions of a text that are no templates. Comments, strings and directives of the preprocessor
+ * are passed over. Gives an array of names, to be freed as one block. SLUICE_E_NO_MEMORY; SLUICE_E_INVALID if there are
+ * none. */
+int sl_source_kernels(const char *name, const char *text, size_t bytes, const char *const **kernels, uint32_t *count);
+
+/* ---- description.c: what the compiler says about the kernels ---- */
+
+struct sl_description {
+    const char *name;   /* as the source's list has it */
+    const char *symbol; /* by which the compiled code has it */
+    uint32_t count;
+    const struct sluice_parameter *parameters;
+};
+
+/* What a compiler made; all of it in one block, `block`. */
+struct sl_code {
+    void *block;
+    const void *bytes; /* a cubin, PTX, or a shared object */
+    size_t size;
+    const char *log; /* what the compiler wrote */
+    uint32_t kernel_count;
+    const struct sl_description *kernels;
+};
+void sl_code_free(struct sl_code *code);
+
+/* Makes a code of its parts. symbols[k]: that of source->kernels[k]. The parameters are read from the compiled
+ * bytes: each kernel's description is found there by its mark. SLUICE_E_LIMIT for too many parameters;
+ * SLUICE_E_COMPILE if a description is missing. */
+int sl_code_make(const struct sl_source *source, const void *bytes, size_t size, const char *const *symbols,
+                 const char *log, struct sl_code *code);
+
+/* The C++ text to append to a source, so that the compiled bytes describe its kernels: the template, and
+ * `each` of them as line, e.g. "SL_DESCRIBE(%u, %s)\n" with the kernel's number and name. One block, to be freed;
+ * NULL if there is no memory. */
+char *sl_description_text(const struct sl_source *source, const char *each);
+
+/* "unsigned char *", "const float *", "int", "sluice_in"; for messages. */
+#define SL_TYPE_NAME 64
+const char *sl_parameter_type(const struct sluice_parameter *parameter, char text[SL_TYPE_NAME]);
+
+/* ---- cache.c: compiled code on disk ---- */
+
+/* `compiler`: all that decides the result besides the source: the compiler's name and version, the architecture, our
+ * own release. find: false if there is none. store never fails; it may do nothing. */
+bool sl_cache_find(const struct sl_source *source, const char *compiler, struct sl_code *code);
+void sl_cache_store(const struct sl_source *source, const char *compiler, const struct sl_code *code);
+
+/* Where the cache is and whether it is used: 0 with its path; SLUICE_NOT_READY: it is not, with the reason as the
+ * message. */
+int sl_cache_folder(char *path, size_t size);
+
+/* ---- modules and kernels ---- */
+
+#define SL_MODULE_NAME 64
+
+struct sl_module {
+    struct sl_object object;
+    char name[SL_MODULE_NAME];
+    struct sl_code code;       /* of PTX and binaries: no descriptions */
+    void *native;              /* the kind's; NULL: not loaded */
+    struct sl_kernel *kernels; /* those that were asked for; under the device's lock */
+};
+
+struct sl_kernel {
+    struct sl_object object;
+    struct sl_module *module; /* a reference */
+    struct sl_kernel *next;   /* of the module's */
+    char *name;
+    void *native; /* the kind's */
+    uint32_t most_threads, most_shared, registers, shared, local;
+    uint32_t count;                            /* of parameters; UINT32_MAX: not known */
+    const struct sluice_parameter *parameters; /* the module's, or `own` */
+    struct sluice_parameter *own;
+};
+
+/* A picture as kernels see it: sluice_in and sluice_out of <sluice.cuh>. */
+struct sl_picture {
+    void *planes[3];
+    int64_t pitches[3]; /* bytes from one row to the next; less than 0 if the rows lie bottom-up */
+    int32_t width, height;
+    uint32_t format; /* enum sluice_pixel_format */
+    uint32_t reserved;
+};
+
+/* `array` is an image. */
+void sl_picture_of(const struct sluice_array *array, struct sl_picture *picture);
+
+/* A launch whose arguments have been checked. values[i] points to the i-th argument's bytes. */
+struct sl_call {
+    struct sl_kernel *kernel;
+    uint32_t grid[3], block[3], shared;
+    uint32_t count;
+    void *values[SLUICE_MAX_PARAMETERS];
+};
+
+struct sl_kernel_ops {
+    const char *kind; /* of device: "host" */
+
+    /* All that decides what a compiler makes of a source on this device, in one line; finds the compiler.
+     * SLUICE_E_UNSUPPORTED if there is none: the message says what to install. `size` is SL_COMPILER. */
+    int (*compiler)(struct sl_device *device, char *text, size_t size);
+    /* Which compiler there is, in words for people, without a device. SLUICE_E_UNSUPPORTED as above. */
+    int (*compiler_name)(char *text, size_t size);
+    /* SLUICE_E_COMPILE with the first error as the message; code->log is set then, too. */
+    int (*compile)(struct sl_device *device, const struct sl_source *source, struct sl_code *code);
+
+    /* Loads module->code into the device; sets ->native. Invalidates no capture. */
+    int (*load)(struct sl_module *module);
+    void (*unload)(struct sl_module *module); /* queued launches still run; does not wait */
+    /* Finds and loads a function by its symbol: sets ->native and the numbers. SLUICE_E_NOT_FOUND without a message. */
+    int (*get)(struct sl_kernel *kernel, const char *symbol);
+    /* Of PTX and binaries: fills in the `bytes` of up to SLUICE_MAX_PARAMETERS parameters. SLUICE_NOT_READY: the driver
+     * does not tell. */
+    int (*parameters)(struct sl_kernel *kernel, struct sluice_parameter *parameters, uint32_t *count);
+
+    int (*launch)(const struct sl_call *call, struct sl_stream *stream);
+
+    /* Scratch memory, in the order of the stream. free: `stream` NULL: all work is done. */
+    int (*memory_alloc)(struct sl_stream *stream, size_t bytes, void **memory);
+    int (*memory_free)(struct sl_device *device, struct sl_stream *stream, void *memory);
+
+    /* Copies from and to host memory, on a stream; NULL on host, where kernels use it in place. copy_out waits for the
+     * stream if the memory is not pinned. */
+    bool (*is_pinned)(struct sl_device *device, const void *memory, size_t bytes);
+    int (*copy_in)(struct sl_stream *stream, void *to, const void *from, size_t bytes);
+    int (*copy_out)(struct sl_stream *stream, void *to, const void *from, size_t bytes);
+};
+
+#define SL_COMPILER      512
+#define SL_COMPILER_NAME 4608 /* room for a path */
+
+extern const struct sl_kernel_ops sl_kernel_host;
+extern const struct sl_kernel_ops sl_kernel_cuda;
+
+/* The kind for a device. */
+const struct sl_kernel_ops *sl_kernel_kind(const struct sl_device *device);
+
+/* To be set by the compile functions: this thread's log. Takes a copy. */
+void sl_compile_log_set(const char *text);
+
+/* ---- host_threads.c ---- */
+
+/* Runs function(argument, first, last) for ranges that cover 0 to count - 1, on all cores, and returns when all have
+ * run. As many threads as the process may use, or SLUICE_HOST_THREADS; this one is one of them. `unit`: the least
+ * number worth handing to another thread. */
+void sl_host_run(uint64_t count, uint64_t unit, void (*function)(void *argument, uint64_t first, uint64_t last),
+                 void *argument);
+
+/* ---- behind the public calls of sluice/kernel.h, which checks their pointers ---- */
+
+int sl_module_load(struct sluice_device device, const void *image, size_t bytes,
+                   const struct sluice_module_params *params, struct sluice_module *module);
+int sl_module_unload(struct sluice_module *module);
+int sl_kernel_compiler(const char *kind, char *text, size_t size);
+size_t sl_compile_log(char *text, size_t size);
+int sl_module_kernel(struct sluice_module module, uint32_t index, char *name, size_t size);
+int sl_kernel_get(struct sluice_module module, const char *name, struct sluice_kernel *kernel);
+int sl_kernel_info(struct sluice_kernel kernel, struct sluice_kernel_info *info);
+
+/* An argument whose frame or array was looked up. */
+struct sl_argument {
+    const struct sluice_argument *given;
+    const struct sluice_array *array; /* of SLUICE_ARGUMENT_ARRAY and _FRAME */
+    const char *channel;              /* of a frame; NULL: it is none */
+    bool read_only;
+};
+
+/* Checks everything, and launches. `arguments` are the caller's, looked up. */
+int sl_launch(struct sluice_kernel kernel, struct sluice_stream stream, const struct sluice_launch *launch,
+              const struct sl_argument *arguments, uint32_t count);
+
+int sl_memory_alloc(struct sluice_device device, struct sluice_stream stream, size_t bytes, void **memory);
+int sl_memory_free(struct sluice_stream stream, void **memory);
+
+/* Before work on `stream` that uses `memory`: if it lies in a scratch block, that is freed behind the work.
+ * SLUICE_E_NO_MEMORY. */
+int sl_memory_used(const void *memory, struct sluice_stream stream);
+
+/* The scratch block in which `memory` lies; false if there is none. */
+bool sl_memory_block(const void *memory, const void **block, uint64_t *bytes);
+
+/* ---- SLUICE_CHECK: for the calls about frames and copies ---- */
+
+enum { SL_CHECK_STREAMS = 1 };
+extern sl_word32 sl_checks; /* bits of the above */
+
+static inline bool sl_checks_streams(void)
+{
+    return (sl_load(&sl_checks, relaxed) & SL_CHECK_STREAMS) != 0;
+}
+
+/* Reads the environment, once. */
+void sl_check_start(void);
+
+/* How work leaves a stream, and where it is taken over: a commit by acquires, a release or cancel by begins, a copy by
+ * waits for its ticket. Hand over: what was queued on `stream` so far. Take over: later work on `stream`, or for
+ * SLUICE_ON_CPU all later work, is ordered after it. `channel`: NULL for copies. */
+enum sl_hand_over { SL_HAND_COMMIT, SL_HAND_RELEASE, SL_HAND_COPY };
+void sl_check_hand_over(enum sl_hand_over how, const char *channel, struct sluice_stream stream);
+void sl_check_take_over(enum sl_hand_over how, const char *channel, struct sluice_stream stream);
+
+/* A frame begins in this slot; work on other streams must be ordered behind `behind`, unless that is SLUICE_ON_CPU. */
+void sl_check_slot(const void *slot, uint64_t bytes, struct sluice_stream behind);
+
+#endif

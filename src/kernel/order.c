@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is ordered behind what (SLUICE_CHECK=streams): vector clocks.
+ *
+ * Each stream counts its ticks, and knows for each other stream up to which tick its own next work is ordered behind
+ * that one's. Who waits for it learns what it knows. The CPU has such a clock too, one for all threads: in which order
+ * they run is not known, and what a thread has waited for is done for all of them.
+ *
+ * A stream that captures a graph is left out, as its work does not run now.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "kernel/check.h"
+#include "util/atomic.h"
+
+sl_word32 sl_checks;
+
+struct clock {
+    uint64_t seen[SL_ORDER_STREAMS];
+};
+
+struct party {
+    struct sl_place place; /* no ops: free */
+    struct clock clock;
+    uint64_t used;
+};
+
+struct record {
+    uint64_t id; /* an event; 0: free */
+    struct clock clock;
+    uint64_t used;
+};
+
+struct channel {
+    uint64_t name; /* a hash of it; 0: free */
+    struct clock commits, releases;
+    uint64_t used;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
+static struct party parties[SL_ORDER_STREAMS];
+static struct record records[SL_ORDER_EVENTS];
+static struct channel channels[SL_ORDER_CHANNELS];
+static struct clock cpu, copies; /* copies: what is done when the tickets issued so far are */
+static uint64_t uses;            /* counts look-ups: the least one was not used for longest */
+
+void sl_order_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void sl_order_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void merge(struct clock *into, const struct clock *from)
+{
+    for (int i = 0; i < SL_ORDER_STREAMS; i++)
+        if (into->seen[i] < from->seen[i])
+            into->seen[i] = from->seen[i];
+}
+
+/* ---- streams ---- */
+
+/* Host, whose kind names no queues, keeps the rules of CUDA: a program that is right there is right on a GPU. */
+void sl_order_place(struct sl_stream *stream, struct sl_place *place)
+{
+    const struct sl_device_ops *ops = stream->object.device->ops;
+    struct sl_stream_queue queue = { .context = NULL };
+
+    ops->stream_queue(stream, &queue);
+    place->ops = ops;
+    place->stream = atomic_load_explicit(&stream->object.id, memory_order_relaxed);
+    place->context = queue.context ? queue.context : ops;
+    place->native = queue.context ? queue.native : stream->kind == SLUICE_STREAM_DEFAULT ? 0 : (uintptr_t)place->stream;
+    place->thread = queue.thread;
+    place->blocking = queue.blocking || stream->blocking || place->native == 0;
+    place->captures = ops->stream_capture(stream) != SL_CAPTURE_NONE;
+}
+
+/* False if there is no such stream. */
+static bool find_place(uint64_t id, struct sl_place *place)
+{
+    struct sl_object *object = sl_object_find(id, SL_HANDLE_STREAM);
+
+    if (!object)
+        return false;
+    sl_order_place((struct sl_stream *)object, place);
+    sl_object_drop(object);
+    return true;
+}
+
+static bool is_same(const struct sl_place *a, const struct sl_place *b)
+{
+    return a->ops == b->ops && a->context == b->context && a->native == b->native && a->thread == b->thread;
+}
+
+static bool is_ended(const struct party *party)
+{
+    return !party->place.ops || !sl_stream_is_alive((struct sluice_stream){ party->place.stream });
+}
+
+/* A new stream's place in the table. What the one before knew, and its work, counts as done: its number goes on. */
+static struct party *replace(const struct sl_place *place)
+{
+    struct party *least = parties;
+
+    for (struct party *p = parties + 1; p < parties + SL_ORDER_STREAMS; p++)
+        if (is_ended(p) > is_ended(least) || (is_ended(p) == is_ended(least) && p->used < least->used))
+            least = p;
+    size_t at = (size_t)(least - parties);
+    uint64_t tick = least->clock.seen[at] + 1;
+    merge(&cpu, &least->clock);
+    *least = (struct party){ .place = *place };
+    least->clock.seen[at] = tick;
+    return least;
+}
+
+/* To be called when others have learnt what the stream knows: its later work has later ticks. */
+static void step(struct party *party)
+{
+    party->clock.seen[party - parties]++;
+}
+
+static void learn(struct party *party, struct party *from)
+{
+    merge(&party->clock, &from->clock);
+    step(from);
+}
+
+/* CUDA's rule: the default stream waits for the blocking streams of its context, and they for it. */
+static void keep_default_order(struct party *party)
+{
+    bool is_default = party->place.native == 0 && party->place.thread == 0;
+
+    for (struct party *p = parties; p < parties + SL_ORDER_STREAMS && party->place.blocking; p++)
+        if (p != party && p->place.ops && p->place.context == party->place.context && p->place.blocking &&
+            (is_default || (p->place.native == 0 && p->place.thread == 0)))
+            learn(party, p);
+}
+
+/* The stream, on which something is queued now. */
+static struct party *arrive(const struct sl_place *place)
+{
+    struct party *party = NULL;
+
+    for (struct party *p = parties; p < parties + SL_ORDER_STREAMS && !party; p++)
+        if (p->place.ops && is_same(&p->place, place))
+            party = p;
+    if (!party)
+        party = replace(place);
+    party->place = *place; /* the handle may be a newer one */
+    party->used = ++uses;
+    merge(&party->clock, &cpu);
+    keep_default_order(party);
+    return party;
+}
+
+struct sl_moment sl_order_now(const struct sl_place *place)
+{
+    uint32_t at = (uint32_t)(arrive(place) - parties);
+
+    return (struct sl_moment){ .at = at, .tick = parties[at].clock.seen[at] };
+}
+
+bool sl_order_is_behind(struct sl_moment later, struct sl_moment earlier)
+{
+    return parties[later.at].clock.seen[earlier.at] >= earlier.tick;
+}
+
+bool sl_order_is_done(struct sl_moment moment)
+{
+    return cpu.seen[moment.at] >= moment.tick;
+}
+
+/* ---- waits ---- */
+
+/* An event's record; a new one takes the place of one that has ended, or was not used for longest. */
+static struct record *find_record(uint64_t id, bool make)
+{
+    struct record *least = records;
+
+    for (struct record *r = records; r < records + SL_ORDER_EVENTS; r++) {
+        if (r->id == id)
+            return r;
+        if (r->used < least->used)
+            least = r;
+    }
+    if (!make)
+        return NULL;
+    if (sl_handle_is_alive(least->id, SL_HANDLE_EVENT))
+        merge(&cpu, &least->clock);
+    *least = (struct record){ .id = id };
+    return least;
+}
+
+/* What is known behind a stream, an event, or all work of a device's kind. */
+static void collect(uint64_t from, const struct sl_place *place, const struct sl_device_ops *ops, struct clock *known)
+{
+    memset(known, 0, sizeof *known);
+    if (place) {
+        struct party *party = arrive(place);
+        merge(known, &party->clock);
+        step(party);
+    } else if (!ops) {
+        struct record *record = find_record(from, false);
+        if (record)
+            merge(known, &record->clock);
+    }
+    for (struct party *p = parties; ops && p < parties + SL_ORDER_STREAMS; p++) {
+        if (p->place.ops != ops)
+            continue;
+        merge(known, &p->clock);
+        step(p);
+    }
+}
+
+static void pass_on(const struct clock *known, uint64_t to, const struct sl_place *place, bool anew)
+{
+    if (to == SLUICE_ON_CPU.id) {
+        merge(&cpu, known);
+    } else if (place) {
+        merge(&arrive(place)->clock, known);
+    } else {
+        struct record *record = find_record(to, true);
+        record->used = ++uses;
+        if (anew)
+            record->clock = *known;
+    }
+}
+
+static const struct sl_device_ops *kind_of_device(uint64_t id)
+{
+    struct sl_object *object = sl_object_find(id, SL_HANDLE_DEVICE);
+    const struct sl_device_ops *ops = object ? ((const struct sl_device *)object)->ops : NULL;
+
+    if (object)
+        sl_object_drop(object);
+    return ops;
+}
+
+/* An event that is recorded in a capture marks no work any more. */
+static void forget_record(uint64_t id)
+{
+    sl_order_lock();
+    struct record *record = find_record(id, false);
+    if (record)
+        memset(&record->clock, 0, sizeof record->clock);
+    sl_order_unlock();
+}
+
+/* The function that sl_stream_check_hook points to. */
+static void on_order(uint64_t from, uint64_t to, bool anew)
+{
+    struct sl_place source = { .ops = NULL }, target = { .ops = NULL };
+    bool from_stream = find_place(from, &source), to_stream = find_place(to, &target);
+    const struct sl_device_ops *ops = from_stream ? NULL : kind_of_device(from);
+    struct clock known;
+
+    if (source.captures && anew)
+        forget_record(to);
+    if (source.captures || target.captures)
+        return;
+    sl_order_lock();
+    collect(from, from_stream ? &source : NULL, ops, &known);
+    pass_on(&known, to, to_stream ? &target : NULL, anew);
+    sl_order_unlock();
+}
+
+void sl_order_follow(void)
+{
+    atomic_store_explicit(&sl_stream_check_hook, on_order, memory_order_release);
+}
+
+/* ---- channels ---- */
+
+/* A channel's name is enough: two channels of one name are ordered with each other, too. */
+static struct channel *find_channel(const char *name)
+{
+    struct channel *least = channels;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (const char *c = name; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    hash |= 1;
+    for (struct channel *c = channels; c < channels + SL_ORDER_CHANNELS; c++) {
+        if (c->name == hash) {
+            c->used = ++uses;
+            return c;
+        }
+        if (c->used < least->used)
+            least = c;
+    }
+    merge(&cpu, &least->commits);
+    merge(&cpu, &least->releases);
+    *least = (struct channel){ .name = hash, .used = ++uses };
+    return least;
+}
+
+void sl_check_hand_over(enum sl_hand_over how, const char *name, struct sluice_stream stream)
+{
+    struct sl_place place = { .ops = NULL };
+
+    if (stream.id == SLUICE_ON_CPU.id || !find_place(stream.id, &place) || place.captures)
+        return;
+    sl_order_lock();
+    struct clock *clock = how == SL_HAND_COPY ? &copies : NULL;
+    if (how != SL_HAND_COPY) {
+        struct channel *channel = find_channel(name);
+        clock = how == SL_HAND_COMMIT ? &channel->commits : &channel->releases;
+    }
+    struct party *party = arrive(&place);
+    merge(clock, &party->clock);
+    step(party);
+    sl_order_unlock();
+}
+
+void sl_check_take_over(enum sl_hand_over how, const char *name, struct sluice_stream stream)
+{
+    struct sl_place place = { .ops = NULL };
+    bool on_stream = stream.id != SLUICE_ON_CPU.id && find_place(stream.id, &place);
+
+    sl_order_lock();
+    const struct clock *clock = &copies;
+    if (how != SL_HAND_COPY) {
+        const struct channel *channel = find_channel(name);
+        clock = how == SL_HAND_COMMIT ? &channel->commits : &channel->releases;
+    }
+    merge(on_stream ? &arrive(&place)->clock : &cpu, clock);
+    sl_order_unlock();
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * <sluice.cuh>, for kernels on a GPU and on "host": pictures, dynamic shared memory, and arithmetic with float2, float3
+ * and float4.
+ *
+ *     #include <sluice.cuh>
+ *     __global__ void invert(sluice_out out, sluice_in in)
+ *     {
+ *         SLUICE_PIXEL(out, x, y); // returns outside the picture
+ *         uchar4 p = sluice_row<uchar4>(in, y)[x];
+ *         sluice_row<uchar4>(out, y)[x] = make_uchar4(255 - p.x, 255 - p.y, 255 - p.z, p.w);
+ *     }
+ */
+#ifndef SLUICE_CUH
+#define SLUICE_CUH
+
+/* ---- pictures ---- */
+
+/* The numbers of sluice/format.h. */
+enum sluice_pixel_format {
+    SLUICE_PIXEL_NONE = 0,
+    SLUICE_PIXEL_RGBA = 1,
+    SLUICE_PIXEL_BGRA = 2,
+    SLUICE_PIXEL_RGB24 = 3,
+    SLUICE_PIXEL_BGR24 = 4,
+    SLUICE_PIXEL_GRAY8 = 5,
+    SLUICE_PIXEL_GRAY16 = 6,
+    SLUICE_PIXEL_YUYV = 7,
+    SLUICE_PIXEL_UYVY = 8,
+    SLUICE_PIXEL_NV12 = 9,
+    SLUICE_PIXEL_YUV420P = 10,
+    SLUICE_PIXEL_P010 = 11,
+    SLUICE_PIXEL_BAYER_RGGB8 = 12,
+    SLUICE_PIXEL_BAYER_BGGR8 = 13,
+    SLUICE_PIXEL_BAYER_GRBG8 = 14,
+    SLUICE_PIXEL_BAYER_GBRG8 = 15,
+    SLUICE_PIXEL_BAYER_RGGB16 = 16,
+    SLUICE_PIXEL_BAYER_BGGR16 = 17,
+    SLUICE_PIXEL_BAYER_GRBG16 = 18,
+    SLUICE_PIXEL_BAYER_GBRG16 = 19,
+    SLUICE_PIXEL_RGBA_F16 = 20,
+    SLUICE_PIXEL_RGBA_F32 = 21,
+    SLUICE_PIXEL_YUV444P = 22,
+    SLUICE_PIXEL_GRAY_F32 = 23,
+};
+
+/* struct sl_picture of kernel.h. Pitches are bytes from one row to the next one below it, less than 0 if that lies
+ * before it in memory. */
+struct sluice_in {
+    enum { sluice_picture = 4 }; /* for describe.cuh: SLUICE_PARAMETER_IN */
+    const void *planes[3];
+    long long pitches[3];
+    int width, height;
+    unsigned format; /* enum sluice_pixel_format */
+    unsigned reserved;
+};
+
+struct sluice_out {
+    enum { sluice_picture = 5 };
+    void *planes[3];
+    long long pitches[3];
+    int width, height;
+    unsigned format;
+    unsigned reserved;
+};
+
+/* A row of a plane, as elements of type T. */
+template <typename T> __device__ __forceinline__ const T *sluice_row(const sluice_in &picture, int y, int plane = 0)
+{
+    return reinterpret_cast<const T *>(static_cast<const char *>(picture.planes[plane]) + y * picture.pitches[plane]);
+}
+template <typename T> __device__ __forceinline__ T *sluice_row(const sluice_out &picture, int y, int plane = 0)
+{
+    return reinterpret_cast<T *>(static_cast<char *>(picture.planes[plane]) + y * picture.pitches[plane]);
+}
+
+/* This thread's pixel. The thread returns if the picture has none there. */
+#define SLUICE_PIXEL(picture, x, y) \
+    const int x = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); \
+    const int y = static_cast<int>(blockIdx.y * blockDim.y + threadIdx.y); \
+    if (x >= (picture).width || y >= (picture).height) \
+    return
+
+/* ---- shared memory ---- */
+
+/* The block's dynamic shared memory, whose size the launch gives: a pointer to elements of this type. */
+#ifdef SL_HOST
+#define SLUICE_SHARED(type, name) type *const name = static_cast<type *>(sl_shared)
+#else
+#define SLUICE_SHARED(type, name) \
+    extern __shared__ __align__(16) unsigned char sl_shared[]; \
+    type *const name = reinterpret_cast<type *>(sl_shared)
+#endif
+
+/* ---- vectors ---- */
+
+#define SL_OPERATORS(V, EACH) \
+    SL_OPERATOR(V, EACH, +) \
+    SL_OPERATOR(V, EACH, -) \
+    SL_OPERATOR(V, EACH, *) \
+    SL_OPERATOR(V, EACH, /) \
+    __device__ __forceinline__ V operator-(V a) \
+    { \
+        return a * -1.0f; \
+    }
+#define SL_OPERATOR(V, EACH, op) \
+    __device__ __forceinline__ V operator op(V a, V b) \
+    { \
+        return { EACH(SL_PAIR, op) }; \
+    } \
+    __device__ __forceinline__ V operator op(V a, float b) \
+    { \
+        return { EACH(SL_RIGHT, op) }; \
+    } \
+    __device__ __forceinline__ V operator op(float a, V b) \
+    { \
+        return { EACH(SL_LEFT, op) }; \
+    } \
+    __device__ __forceinline__ V &operator op##=(V &a, V b) \
+    { \
+        return a = a op b; \
+    } \
+    __device__ __forceinline__ V &operator op##=(V &a, float b) \
+    { \
+        return a = a op b; \
+    }
+#define SL_PAIR(m, op)  a.m op b.m
+#define SL_RIGHT(m, op) a.m op b
+#define SL_LEFT(m, op)  a op b.m
+#define SL_EACH2(F, op) F(x, op), F(y, op)
+#define SL_EACH3(F, op) F(x, op), F(y, op), F(z, op)
+#define SL_EACH4(F, op) F(x, op), F(y, op), F(z, op), F(w, op)
+SL_OPERATORS(float2, SL_EACH2)
+SL_OPERATORS(float3, SL_EACH3)
+SL_OPERATORS(float4, SL_EACH4)
+#undef SL_OPERATORS
+#undef SL_OPERATOR
+#undef SL_PAIR
+#undef SL_RIGHT
+#undef SL_LEFT
+#undef SL_EACH2
+#undef SL_EACH3
+#undef SL_EACH4
+
+#endif

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Finds the kernels of a source by a scan of its tokens: each __global__ function that is no template, with the
+ * namespaces that it is in. Macros are not expanded, and of an #if both branches are read, unless it says 0 or 1.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/kernel.h"
+#include "kernel/tokens.h"
+#include "util/result.h"
+
+#define MOST_KERNELS  1024
+#define MOST_SCOPES   32 /* namespaces and extern "C", one in the other; what is deeper is passed over */
+#define MOST_BRANCHES 32 /* of #if */
+#define NAME          256
+
+/* A name with its namespaces. */
+struct name {
+    size_t length;
+    char text[NAME];
+    bool too_long;
+};
+
+/* Where the scan is. An #else goes back to where its #if was, as the branches may open a block each that is closed
+ * once. */
+struct place {
+    unsigned scopes;
+    size_t outer[MOST_SCOPES]; /* the length of `path` around each */
+    struct name path;          /* "fx::" */
+    size_t braces, brackets;   /* that are open within the declaration; braces: nothing in them matters */
+    size_t angles;             /* of template <...> */
+    /* the declaration so far */
+    struct sl_token before;                                           /* the last token */
+    struct name chain;                                                /* the last name, with what qualifies it */
+    struct name kernel;                                               /* that of the function */
+    bool is_kernel, is_template, is_namespace, is_inline, is_linkage; /* the last token is the string of extern "C" */
+};
+
+struct branch {
+    struct place place;
+    bool done; /* "#if 1" was read: the others are not */
+};
+
+struct scan {
+    struct sl_tokens tokens;
+    struct place place;
+    struct branch branches[MOST_BRANCHES];
+    size_t level, skipped; /* of #if; the level whose branch is passed over */
+    char *found;           /* names, each with its end */
+    size_t found_size;
+    uint32_t count;
+    bool no_memory, too_many;
+};
+
+/* ---- #if ---- */
+
+static struct branch *branch_of(struct scan *scan)
+{
+    return scan->level > 0 && scan->level <= MOST_BRANCHES ? &scan->branches[scan->level - 1] : NULL;
+}
+
+static void begin_branch(struct scan *scan, struct sl_token directive)
+{
+    scan->level++;
+    if (scan->skipped)
+        return;
+    struct branch *branch = branch_of(scan);
+    if (branch) {
+        branch->place = scan->place;
+        branch->done = directive.always;
+    }
+    if (directive.never)
+        scan->skipped = scan->level;
+}
+
+static void next_branch(struct scan *scan)
+{
+    const struct branch *branch = branch_of(scan);
+
+    if (!branch || (scan->skipped && scan->skipped != scan->level))
+        return;
+    if (branch->done) {
+        scan->skipped = scan->level;
+        return;
+    }
+    scan->skipped = 0;
+    scan->place = branch->place;
+}
+
+static void end_branch(struct scan *scan)
+{
+    if (scan->skipped == scan->level)
+        scan->skipped = 0;
+    scan->level -= scan->level > 0;
+}
+
+static void read_directive(struct scan *scan, struct sl_token word)
+{
+    if (sl_token_is(word, "if") || sl_token_is(word, "ifdef") || sl_token_is(word, "ifndef"))
+        begin_branch(scan, word);
+    else if (sl_token_is(word, "else") || sl_token_is(word, "elif") || sl_token_is(word, "elifdef") ||
+             sl_token_is(word, "elifndef"))
+        next_branch(scan);
+    else if (sl_token_is(word, "endif"))
+        end_branch(scan);
+}
+
+/* ---- names ---- */
+
+static void append(struct name *name, const char *text, size_t length)
+{
+    if (length >= sizeof name->text - name->length) {
+        name->too_long = true;
+        return;
+    }
+    memcpy(name->text + name->length, text, length);
+    name->length += length;
+    name->text[name->length] = 0;
+}
+
+static bool is_known(const struct scan *scan, const char *name)
+{
+    const char *at = scan->found;
+
+    for (uint32_t i = 0; i < scan->count; i++, at += strlen(at) + 1)
+        if (strcmp(at, name) == 0)
+            return true;
+    return false;
+}
+
+/* A kernel, unless it is a template. Its declarations and its definition are one. */
+static void add_kernel(struct scan *scan)
+{
+    const struct place *place = &scan->place;
+    struct name full = place->path;
+
+    if (!place->is_kernel || place->is_template || place->kernel.length == 0)
+        return;
+    append(&full, place->kernel.text, place->kernel.length);
+    if (is_known(scan, full.text))
+        return;
+    if (full.too_long || place->kernel.too_long || scan->count == MOST_KERNELS) {
+        scan->too_many = true;
+        return;
+    }
+    char *more = realloc(scan->found, scan->found_size + full.length + 1);
+    if (!more) {
+        scan->no_memory = true;
+        return;
+    }
+    memcpy(more + scan->found_size, full.text, full.length + 1);
+    scan->found = more;
+    scan->found_size += full.length + 1;
+    scan->count++;
+}
+
+/* What takes brackets and is not the function's name; any other word may be a macro, which comes before it. */
+static bool is_attribute(struct sl_token token)
+{
+    static const char *const names[] = {
+        "__launch_bounds__", "__attribute__", "__attribute", "__maxnreg__", "__cluster_dims__",
+        "__block_size__",    "__align__",     "__declspec",  "__asm__",     "asm",
+        "alignas",           "decltype",      "noexcept",    "throw",       "requires"
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (sl_token_is(token, names[i]))
+            return true;
+    return false;
+}
+
+static void read_name(struct place *place, struct sl_token token)
+{
+    if (sl_token_is(token, "__global__")) {
+        place->is_kernel = true;
+    } else if (sl_token_is(token, "template")) {
+        place->is_template = true;
+    } else if (sl_token_is(token, "inline")) {
+        place->is_inline = place->is_inline || !place->is_namespace;
+    } else if (sl_token_is(token, "namespace")) {
+        place->is_namespace = true;
+        place->chain.length = 0;
+    } else if (!is_attribute(token) && !(place->is_namespace && sl_token_is(place->before, "inline"))) {
+        if (!sl_token_is(place->before, "::"))
+            place->chain.length = 0;
+        else if (place->chain.length > 0)
+            append(&place->chain, "::", 2);
+        append(&place->chain, token.at, token.length);
+    }
+}
+
+/* ---- declarations ---- */
+
+static void end_declaration(struct place *place)
+{
+    place->chain.length = place->kernel.length = 0;
+    place->chain.too_long = place->kernel.too_long = false;
+    place->braces = place->brackets = place->angles = 0;
+    place->is_kernel = place->is_template = place->is_namespace = place->is_inline = place->is_linkage = false;
+}
+
+/* Of an inline namespace, and of one without a name, the names belong to the one around it, too. */
+static void open_scope(struct place *place)
+{
+    if (place->scopes == MOST_SCOPES) {
+        place->braces = 1;
+        return;
+    }
+    place->outer[place->scopes++] = place->path.length;
+    if (place->is_namespace && !place->is_inline && place->chain.length > 0) {
+        append(&place->path, place->chain.text, place->chain.length);
+        append(&place->path, "::", 2);
+    }
+    end_declaration(place);
+}
+
+static void close_scope(struct place *place)
+{
+    if (place->scopes > 0)
+        place->path.length = place->outer[--place->scopes];
+    place->path.text[place->path.length] = 0;
+    end_declaration(place);
+}
+
+/* Within braces, brackets or template <...>. */
+static void read_nested(struct place *place, char c)
+{
+    if (place->braces > 0) {
+        place->braces += c == '{';
+        place->braces -= c == '}';
+        if (place->braces == 0 && place->brackets == 0 && place->angles == 0)
+            end_declaration(place);
+    } else if (c == '{') {
+        place->braces = 1;
+    } else if (c == ';') {
+        end_declaration(place); /* they are not closed: a macro */
+    } else if (c == '(' || c == '[') {
+        place->brackets++;
+    } else if (place->brackets > 0) {
+        place->brackets -= c == ')' || c == ']';
+    } else {
+        place->angles += c == '<';
+        place->angles -= c == '>';
+    }
+}
+
+static void read_character(struct scan *scan, char c)
+{
+    struct place *place = &scan->place;
+
+    switch (c) {
+    case '(':
+        if (place->is_kernel && ((place->before.kind == SL_TOKEN_NAME && !is_attribute(place->before)) ||
+                                 sl_token_is(place->before, "]"))) /* name [[attribute]] ( */
+            place->kernel = place->chain;
+        place->brackets = 1;
+        break;
+    case '[': place->brackets = 1; break;
+    case '<': place->angles = sl_token_is(place->before, "template"); break;
+    case ';':
+        add_kernel(scan);
+        end_declaration(place);
+        break;
+    case '{':
+        add_kernel(scan);
+        if (place->is_namespace || place->is_linkage)
+            open_scope(place);
+        else
+            place->braces = 1;
+        break;
+    case '}': close_scope(place); break;
+    default: break;
+    }
+}
+
+static void read_token(struct scan *scan, struct sl_token token)
+{
+    struct place *place = &scan->place;
+    char c = token.kind == SL_TOKEN_OTHER && token.length == 1 ? *token.at : 0;
+
+    if (place->braces > 0 || place->brackets > 0 || place->angles > 0)
+        read_nested(place, c);
+    else if (token.kind == SL_TOKEN_NAME)
+        read_name(place, token);
+    else
+        read_character(scan, c);
+    place->is_linkage = token.kind == SL_TOKEN_STRING && sl_token_is(place->before, "extern");
+    place->before = token;
+}
+
+static void read_all(struct scan *scan)
+{
+    struct sl_token token;
+
+    while (!scan->no_memory && (token = sl_token_next(&scan->tokens)).kind != SL_TOKEN_END) {
+        if (token.kind == SL_TOKEN_DIRECTIVE)
+            read_directive(scan, token);
+        else if (!scan->skipped)
+            read_token(scan, token);
+    }
+}
+
+/* ---- the list ---- */
+
+static int check(const struct scan *scan, const char *name)
+{
+    if (scan->no_memory)
+        return sl_fail(SLUICE_E_NO_MEMORY, "%s: no memory for the names of its kernels", name);
+    if (scan->too_many)
+        return sl_fail(SLUICE_E_INVALID,
+                       "%s has more than %d kernels, or one with a name of more than %d bytes: give a list of those "
+                       "that are needed",
+                       name, MOST_KERNELS, NAME - 1);
+    if (scan->count == 0)
+        return sl_fail(SLUICE_E_INVALID,
+                       "%s has no kernel: none of its functions is __global__; name those that are templates "
+                       "(\"scale<float>\") or made by macros",
+                       name);
+    return 0;
+}
+
+static int make_list(const struct scan *scan, const char *name, const char *const **kernels)
+{
+    int r = check(scan, name);
+    char **list = r == 0 ? malloc(scan->count * sizeof *list + scan->found_size) : NULL;
+
+    if (r == 0 && !list)
+        return sl_fail(SLUICE_E_NO_MEMORY, "%s: no memory for the names of its kernels", name);
+    if (r != 0)
+        return r;
+    char *names = memcpy(list + scan->count, scan->found, scan->found_size);
+    for (uint32_t i = 0; i < scan->count; i++, names += strlen(names) + 1)
+        list[i] = names;
+    *kernels = (const char *const *)list;
+    return 0;
+}
+
+int sl_source_kernels(const char *name, const char *text, size_t bytes, const char *const **kernels, uint32_t *count)
+{
+    struct scan *scan = calloc(1, sizeof *scan);
+
+    if (!scan)
+        return sl_fail(SLUICE_E_NO_MEMORY, "%s: no memory to look for its kernels", name);
+    scan->tokens = (struct sl_tokens){ text, text + bytes, true };
+    read_all(scan);
+    int r = make_list(scan, name, kernels);
+    if (r == 0)
+        *count = scan->count;
+    free(scan->found);
+    free(scan);
+    return r;
+}
