@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Captures of graphs by programs. The library's table has no function to begin one.
+ * Captures of graphs.
  */
 #include <stdlib.h>
 
@@ -51,9 +51,42 @@ int fake_cuStreamBeginCapture(struct sl_cu_stream *handle, int mode)
                                      .graph = fake_graph_new(stream->context),
                                      .next = fake_captures };
         fake_captures = stream->capture = capture;
+        stream->frontier.count = 0;
     }
     pthread_mutex_unlock(&fake_lock);
     return code;
+}
+
+/* All other streams that take part must have been waited for. */
+static bool is_joined(const struct capture *capture)
+{
+    for (const struct sl_cu_stream *s = fake_streams; s; s = s->next)
+        if (s->capture == capture && !fake_graph_joined(capture->graph, &capture->origin->frontier, &s->frontier))
+            return false;
+    return true;
+}
+
+static void forget(struct capture *capture)
+{
+    struct capture **at = &fake_captures;
+
+    for (struct sl_cu_stream *s = fake_streams; s; s = s->next)
+        if (s->capture == capture)
+            s->capture = NULL;
+    while (*at != capture)
+        at = &(*at)->next;
+    *at = capture->next;
+    free(capture);
+}
+
+/* Whatever is wrong, but for the stream, the capture has ended then. */
+static int verdict(const struct capture *capture)
+{
+    if (capture->mode != CAPTURE_RELAXED && !pthread_equal(capture->thread, pthread_self()))
+        return SL_CU_CAPTURE_WRONG_THREAD;
+    if (capture->broken)
+        return SL_CU_CAPTURE_INVALIDATED;
+    return is_joined(capture) ? SL_CU_OK : SL_CU_CAPTURE_UNJOINED;
 }
 
 int fake_cuStreamEndCapture(struct sl_cu_stream *handle, struct sl_cu_graph **graph)
@@ -62,22 +95,17 @@ int fake_cuStreamEndCapture(struct sl_cu_stream *handle, struct sl_cu_graph **gr
 
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_stream *stream = fake_stream(handle, true, &code);
-    struct capture *capture = stream ? stream->capture : NULL, **at = &fake_captures;
-    if (stream && (!capture || capture->origin != stream))
-        code = SL_CU_CAPTURE_UNMATCHED;
+    struct capture *capture = stream ? stream->capture : NULL;
+    if (stream && !capture)
+        code = SL_CU_ILLEGAL_STATE;
+    else if (stream && capture->origin != stream)
+        code = SL_CU_CAPTURE_UNMATCHED, capture->broken = true; /* measured, driver 580 */
     if (code == 0) {
-        for (struct sl_cu_stream *s = fake_streams; s; s = s->next)
-            if (s->capture == capture)
-                s->capture = NULL;
-        while (*at != capture)
-            at = &(*at)->next;
-        *at = capture->next;
-        *graph = capture->broken ? NULL : capture->graph;
-        if (capture->broken) {
-            code = SL_CU_CAPTURE_INVALIDATED;
+        code = verdict(capture);
+        *graph = code ? NULL : capture->graph;
+        if (code)
             fake_graph_end(capture->graph);
-        }
-        free(capture);
+        forget(capture);
     }
     pthread_mutex_unlock(&fake_lock);
     return code;

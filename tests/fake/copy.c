@@ -40,10 +40,13 @@ static bool of_host(uint64_t address)
 }
 
 /* Pageable memory is copied while the caller waits, after everything that was queued before; so is any host memory into
- * other such memory (measured on an H200). */
+ * other such memory (measured on an H200). The library says by the relaxed mode that it means to wait. */
 static int wait_for(struct sl_cu_stream *stream)
 {
-    fake_break_rule("of memory that is not pinned, or from the host's to the host's: that waits for the stream");
+    bool expected = fake_thread.function == FAKE_MemcpyHtoDAsync || fake_thread.function == FAKE_MemcpyDtoHAsync;
+
+    if (!expected || fake_thread.mode != SL_CU_CAPTURE_MODE_RELAXED)
+        fake_break_rule("of memory that is not pinned, or from the host's to the host's: that waits for the stream");
     return stream->capture ? 0 : fake_wait(stream, stream->last_id);
 }
 

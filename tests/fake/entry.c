@@ -28,7 +28,7 @@ static void *data_of_it;
 
 static const char *const names[] = {
 #define NAME(name, version, parameters, arguments) "cu" #name,
-    SL_CUDA_FUNCTIONS(NAME) EXTRA_FUNCTIONS(NAME)
+    SL_CUDA_FUNCTIONS(NAME) SL_CUDA_OPTIONAL_FUNCTIONS(NAME) EXTRA_FUNCTIONS(NAME)
 #undef NAME
 };
 
@@ -64,13 +64,21 @@ static const bool unsafe[FAKE_FUNCTION_COUNT] = {
     [FAKE_IpcGetEventHandle] = true,
     [FAKE_IpcOpenEventHandle] = true,
     [FAKE_ModuleLoadData] = true,
+    [FAKE_ModuleLoadDataEx] = true,
     [FAKE_ModuleUnload] = true,
+    [FAKE_ModuleGetFunction] = true,
+    [FAKE_FuncLoad] = true,
+    [FAKE_FuncSetAttribute] = true,
+    [FAKE_FuncGetParamInfo] = true,
+    [FAKE_GraphExecUpdate] = true,
     [FAKE_GraphInstantiateWithFlags] = true,
     [FAKE_GraphExecBatchMemOpNodeSetParams] = true,
     [FAKE_GraphExecDestroy] = true,
     [FAKE_CtxSynchronize] = true,
     [FAKE_MemAlloc] = true,
     [FAKE_MemFree] = true,
+    [FAKE_MemAllocAsync] = true,
+    [FAKE_MemFreeAsync] = true,
     [FAKE_IpcGetMemHandle] = true,
     [FAKE_IpcOpenMemHandle] = true,
     [FAKE_IpcCloseMemHandle] = true,
@@ -181,6 +189,7 @@ static int leave(enum fake_function function, bool library, int code)
          arguments) /* of sluice.cuda_link alone, for programs that say so */ \
     DOOR(test_cu##name##version, false, name, parameters, arguments)
 SL_CUDA_FUNCTIONS(BOTH)
+SL_CUDA_OPTIONAL_FUNCTIONS(BOTH)
 EXTRA_FUNCTIONS(TESTS)
 
 /* ---- controls ---- */
@@ -286,9 +295,12 @@ int fake_cuGetErrorName(int code, const char **name)
         { SL_CU_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE" },
         { SL_CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY" },
         { SL_CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE" },
+        { SL_CU_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE" },
         { SL_CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT" },
+        { SL_CU_INVALID_PTX, "CUDA_ERROR_INVALID_PTX" },
         { SL_CU_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE" },
         { SL_CU_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE" },
+        { SL_CU_ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE" },
         { SL_CU_NOT_FOUND, "CUDA_ERROR_NOT_FOUND" },
         { SL_CU_NOT_READY, "CUDA_ERROR_NOT_READY" },
         { SL_CU_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED" },
@@ -297,7 +309,11 @@ int fake_cuGetErrorName(int code, const char **name)
         { SL_CU_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED" },
         { SL_CU_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" },
         { SL_CU_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED" },
+        { SL_CU_CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED" },
+        { SL_CU_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED" },
         { SL_CU_CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT" },
+        { SL_CU_CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD" },
+        { SL_CU_EXEC_UPDATE_FAILURE, "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE" },
         { SL_CU_SYSTEM_DRIVER_MISMATCH, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" },
         { SL_CU_UNKNOWN, "CUDA_ERROR_UNKNOWN" },
     };

@@ -96,6 +96,7 @@ int fake_cuEventRecord(struct sl_cu_event *event, struct sl_cu_stream *handle)
         event->stream = stream;
         event->capture = stream->capture;
         event->capture_id = stream->capture ? stream->capture->id : 0;
+        event->frontier = stream->frontier;
         event->turn++;
         if (!stream->capture) {
             uint64_t times = event->shared ? atomic_fetch_add(&event->shared->recorded, 1) + 1 : 0;
@@ -145,12 +146,15 @@ int fake_cuStreamWaitEvent(struct sl_cu_stream *handle, struct sl_cu_event *even
         stream->capture->broken = true;
         code = event->capture_id ? SL_CU_CAPTURE_MERGE : SL_CU_CAPTURE_ISOLATION;
     } else if (event->capture_id && !under_way(event)) {
-        code = SL_CU_CAPTURED_EVENT;
+        code = SL_CU_INVALID_VALUE; /* measured, driver 580 */
     } else if (event->capture_id && stream == stream->context->legacy) {
         event->capture->broken = true;
         code = SL_CU_CAPTURE_IMPLICIT;
     } else if (event->capture_id) {
+        if (!stream->capture)
+            stream->frontier.count = 0;
         stream->capture = event->capture; /* it joins */
+        fake_frontier_add(&stream->frontier, &event->frontier);
     } else if (event->shared) {
         code = hear(stream, event);
     } else {

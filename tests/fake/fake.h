@@ -21,7 +21,7 @@
 
 enum fake_function {
 #define FAKE_NUMBER(name, version, parameters, arguments) FAKE_##name,
-    SL_CUDA_FUNCTIONS(FAKE_NUMBER) EXTRA_FUNCTIONS(FAKE_NUMBER)
+    SL_CUDA_FUNCTIONS(FAKE_NUMBER) SL_CUDA_OPTIONAL_FUNCTIONS(FAKE_NUMBER) EXTRA_FUNCTIONS(FAKE_NUMBER)
 #undef FAKE_NUMBER
         FAKE_FUNCTION_COUNT
 };
@@ -69,9 +69,11 @@ FAKE_API long fake_urgent_streams(void);
  *     SLUICE_FAKE_DELAY=500 (us)                               SLUICE_FAKE_APART=1
  *     SLUICE_FAKE_JITTER=500 (us), by the chance of            SLUICE_FAKE_SEED=1; the harness chooses one
  *     SLUICE_FAKE_SLICES=5000:FILE (us): all GPUs work for one process at a time of those that name this file, as a GPU
- * does without MPS: for so long where another has work, else for as long as it has work itself. Read with the first
- * context SLUICE_FAKE_WITHOUT=memops,vmm,export,register,readonly,events,addresses,peers,unseen SLUICE_FAKE_FATAL=1: a
- * broken rule ends the process; a path: and is written there, as stderr may be lost with the process
+ *     does without MPS: for so long where another has work, else for as long as it has work itself. Read with the first
+ *     context
+ *     SLUICE_FAKE_WITHOUT=memops,vmm,export,register,readonly,events,addresses,peers,unseen,pools
+ *     SLUICE_FAKE_FATAL=1: a broken rule ends the process; a path: and is written there, as stderr may be lost with the
+ *     process
  *     SLUICE_FAKE_IS=integrated,mig,exclusive,prohibited       SLUICE_FAKE_COMPUTE=90
  *     SLUICE_FAKE_MPS=1
  *     SLUICE_FAKE_LOG=FILE: it gets the line "loaded" from each process that loads the driver, and

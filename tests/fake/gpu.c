@@ -55,6 +55,7 @@ static uint64_t load(const void *word)
 struct job {
     const struct op *op;
     void *to, *from;
+    bool crashed;
 };
 
 static void check(const struct job *job)
@@ -101,13 +102,14 @@ static bool find(struct job *job, int device)
         job->to = fake_copy_end(op, device, true);
         job->from = fake_copy_end(op, device, false);
         return job->from && job->to;
+    case OP_RUN: job->to = fake_launch_see(op->launch, device); return true;
     default: return true;
     }
 }
 
-static void do_job(const struct job *job)
+static void do_job(struct job *job)
 {
-    if (fake_machine.idle && job->op->kind != OP_CALL)
+    if (fake_machine.idle && job->op->kind != OP_CALL && job->op->kind != OP_RUN)
         return;
     switch (job->op->kind) {
     case OP_FILL: fill(job); break;
@@ -115,6 +117,7 @@ static void do_job(const struct job *job)
     case OP_CHECK: check(job); break;
     case OP_COPY: copy(job); break;
     case OP_EDGES: fake_edges(job->op, job->to, job->from); break;
+    case OP_RUN: job->crashed = !fake_launch_run(job->op->launch, job->to); break;
     case OP_CALL:
         fake_thread.gpu = true;
         job->op->function(job->op->data);
@@ -140,6 +143,8 @@ static bool toil(const struct op *op, struct sl_cu_context *context)
     do_job(&job);
     pthread_mutex_lock(&fake_lock);
     busy = false;
+    if (job.crashed)
+        context->error = SL_CU_ILLEGAL_ADDRESS;
     pthread_cond_broadcast(&fake_changed);
     return true;
 }
@@ -237,6 +242,7 @@ static int64_t done_at(const struct op *op)
     case OP_SPIN:
     case OP_STORE:
     case OP_WRITE:
+    case OP_FREE:
     case OP_MARK: return op->end;
     default: return fake_now();
     }
@@ -257,12 +263,14 @@ static bool work(struct op *op, struct sl_cu_stream *stream)
     case OP_CHECK:
     case OP_COPY:
     case OP_EDGES:
+    case OP_RUN:
     case OP_CALL: return toil(op, context);
     case OP_STORE:
     case OP_WRITE: return store(op, context);
     case OP_HOLD: return hold(op, context);
     case OP_AFTER: return op->other->done_id >= op->other_id || !op->other->context->alive;
     case OP_HEAR: return atomic_load(&op->event->shared->reached) >= op->value;
+    case OP_FREE: fake_free_now(op); return true;
     case OP_MARK: return mark(op);
     }
     return true;
@@ -280,7 +288,7 @@ static bool advance(struct sl_cu_stream *stream)
             stream->work.last = NULL;
         stream->done_id = op->id;
         stream->finished = done_at(op);
-        free(op);
+        fake_op_end(op);
         any = true;
     }
     return any;

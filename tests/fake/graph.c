@@ -3,8 +3,17 @@
  * Graphs, captured or made node by node, and what a program does with them.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "fake/internal.h"
+
+/* Which nodes depend on which, by the first of each one's work. Sorted by `to`. */
+struct edges {
+    size_t count;
+    struct edge {
+        size_t from, to;
+    } * list;
+};
 
 struct sl_cu_node {
     struct sl_cu_graph *graph;
@@ -17,6 +26,7 @@ struct sl_cu_graph {
     bool owned, ended; /* the library's; it went with its context */
     struct sl_cu_context *context;
     struct work work;
+    struct edges edges;
     struct sl_cu_node *nodes; /* that were added one by one, the last first */
     struct sl_cu_graph *next;
 };
@@ -25,6 +35,7 @@ struct sl_cu_exec {
     bool owned, ended;
     struct sl_cu_context *context;
     struct work work;
+    struct edges edges;
     struct sl_cu_graph *of; /* NULL: that is gone */
     struct sl_cu_exec *next;
 };
@@ -43,9 +54,55 @@ struct sl_cu_graph *fake_graph_new(struct sl_cu_context *context)
     return graphs = graph;
 }
 
-void fake_graph_add(struct sl_cu_graph *graph, const struct op *op)
+static void add_edge(struct edges *edges, size_t from, size_t to)
 {
+    edges->list = realloc(edges->list, (edges->count + 1) * sizeof *edges->list);
+    if (!edges->list)
+        abort();
+    edges->list[edges->count++] = (struct edge){ from, to };
+}
+
+static bool same_edges(const struct edges *a, const struct edges *b)
+{
+    return a->count == b->count && (a->count == 0 || memcmp(a->list, b->list, a->count * sizeof *a->list) == 0);
+}
+
+void fake_graph_add(struct sl_cu_graph *graph, const struct op *op, struct frontier *frontier)
+{
+    for (unsigned i = 0; i < frontier->count; i++)
+        add_edge(&graph->edges, frontier->nodes[i], graph->work.count);
+    *frontier = (struct frontier){ 1, { graph->work.count } };
     fake_append(&graph->work, op);
+}
+
+void fake_frontier_add(struct frontier *to, const struct frontier *from)
+{
+    for (unsigned i = 0; i < from->count; i++) {
+        unsigned at = 0;
+        while (at < to->count && to->nodes[at] != from->nodes[i])
+            at++;
+        if (at == sizeof to->nodes / sizeof *to->nodes)
+            abort();
+        to->nodes[at] = from->nodes[i];
+        to->count += at == to->count;
+    }
+}
+
+bool fake_graph_joined(const struct sl_cu_graph *graph, const struct frontier *ends, const struct frontier *nodes)
+{
+    bool *reached = calloc(graph->work.count + 1, sizeof *reached), all = true;
+
+    if (!reached)
+        abort();
+    for (unsigned i = 0; i < ends->count; i++)
+        reached[ends->nodes[i]] = true;
+    for (size_t i = graph->edges.count; i-- > 0;)
+        if (reached[graph->edges.list[i].to])
+            reached[graph->edges.list[i].from] = true;
+    for (unsigned i = 0; i < nodes->count; i++)
+        all = all && reached[nodes->nodes[i]];
+    free(reached);
+    return all;
 }
 
 static void drop(struct work *work)
@@ -53,7 +110,7 @@ static void drop(struct work *work)
     while (work->first) {
         struct op *op = work->first;
         work->first = op->next;
-        free(op);
+        fake_op_end(op);
     }
 }
 
@@ -75,6 +132,7 @@ void fake_graph_end(struct sl_cu_graph *graph)
     if (!graph->ended)
         fake_living.graphs -= graph->owned;
     drop(&graph->work);
+    free(graph->edges.list);
     free(graph);
 }
 
@@ -104,14 +162,20 @@ static struct sl_cu_node *new_node(struct sl_cu_graph *graph, size_t first, size
     return graph->nodes = node;
 }
 
-/* `nodes` NULL: how many there are. What was captured is a node for each piece of work. */
+/* What was captured is a node for each piece of work. */
+static void make_nodes(struct sl_cu_graph *graph)
+{
+    for (size_t i = graph->nodes ? graph->nodes->first + graph->nodes->count : 0; i < graph->work.count; i++)
+        new_node(graph, i, 1, false);
+}
+
+/* `nodes` NULL: how many there are. */
 int fake_cuGraphGetNodes(struct sl_cu_graph *graph, struct sl_cu_node **nodes, size_t *count)
 {
     size_t all = 0;
 
     pthread_mutex_lock(&fake_lock);
-    for (size_t i = graph->nodes ? graph->nodes->first + graph->nodes->count : 0; i < graph->work.count; i++)
-        new_node(graph, i, 1, false);
+    make_nodes(graph);
     for (struct sl_cu_node *n = graph->nodes; n; n = n->next)
         all++;
     size_t at = all, room = nodes ? *count : 0;
@@ -119,6 +183,30 @@ int fake_cuGraphGetNodes(struct sl_cu_graph *graph, struct sl_cu_node **nodes, s
         if (--at < room)
             nodes[at] = n;
     *count = nodes && room < all ? room : all;
+    pthread_mutex_unlock(&fake_lock);
+    return SL_CU_OK;
+}
+
+static struct sl_cu_node *node_at(struct sl_cu_graph *graph, size_t first)
+{
+    struct sl_cu_node *node = graph->nodes;
+
+    while (node && node->first != first)
+        node = node->next;
+    return node;
+}
+
+/* `from` and `to` NULL: how many there are. */
+int fake_cuGraphGetEdges(struct sl_cu_graph *graph, struct sl_cu_node **from, struct sl_cu_node **to, size_t *count)
+{
+    pthread_mutex_lock(&fake_lock);
+    make_nodes(graph);
+    for (size_t i = 0; from && i < *count && i < graph->edges.count; i++) {
+        from[i] = node_at(graph, graph->edges.list[i].from);
+        to[i] = node_at(graph, graph->edges.list[i].to);
+    }
+    if (!from || *count > graph->edges.count)
+        *count = graph->edges.count;
     pthread_mutex_unlock(&fake_lock);
     return SL_CU_OK;
 }
@@ -173,6 +261,12 @@ static int check_order(const struct sl_cu_graph *graph, struct sl_cu_node *const
     return SL_CU_OK;
 }
 
+static void depend(const struct sl_cu_node *node, struct sl_cu_node *const *after, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        add_edge(&node->graph->edges, after[i]->first, node->first);
+}
+
 int fake_cuGraphAddMemcpyNode(struct sl_cu_node **node, struct sl_cu_graph *graph, struct sl_cu_node *const *after,
                               size_t count, const struct sl_cu_copy_3d *copy, struct sl_cu_context *context)
 {
@@ -186,6 +280,7 @@ int fake_cuGraphAddMemcpyNode(struct sl_cu_node **node, struct sl_cu_graph *grap
         code = fake_copy_3d(copy, context->device, &op);
     if (code == 0) {
         *node = new_node(graph, graph->work.count, 1, false);
+        depend(*node, after, count);
         fake_append(&graph->work, &op);
     }
     pthread_mutex_unlock(&fake_lock);
@@ -222,6 +317,7 @@ int fake_cuGraphAddBatchMemOpNode(struct sl_cu_node **node, struct sl_cu_graph *
         code = read_batch(batch, &work);
     if (code == 0) {
         *node = new_node(graph, graph->work.count, work.count, true);
+        depend(*node, after, count);
         for (const struct op *op = work.first; op; op = op->next)
             fake_append(&graph->work, op);
     }
@@ -242,6 +338,8 @@ int fake_cuGraphInstantiateWithFlags(struct sl_cu_exec **exec, struct sl_cu_grap
     *made = (struct sl_cu_exec){ .owned = fake_thread.library, .context = graph->context, .of = graph, .next = execs };
     for (const struct op *op = graph->work.first; op; op = op->next)
         fake_append(&made->work, op);
+    for (size_t i = 0; i < graph->edges.count; i++)
+        add_edge(&made->edges, graph->edges.list[i].from, graph->edges.list[i].to);
     fake_living.graphs += made->owned;
     *exec = execs = made;
     pthread_mutex_unlock(&fake_lock);
@@ -261,9 +359,25 @@ int fake_cuGraphExecDestroy(struct sl_cu_exec *exec)
         at = &(*at)->next;
     *at = exec->next;
     drop(&exec->work);
+    free(exec->edges.list);
     free(exec);
     pthread_mutex_unlock(&fake_lock);
     return SL_CU_OK;
+}
+
+/* Kinds of memory, too: measured on an H200. */
+static bool same_kind(const struct op *a, const struct op *b)
+{
+    return a->kind == b->kind && a->to_type == b->to_type && a->from_type == b->from_type;
+}
+
+static bool same_kinds(const struct work *a, const struct work *b)
+{
+    const struct op *op = a->first, *other = b->first;
+
+    for (; op && other && same_kind(op, other); op = op->next)
+        other = other->next;
+    return !op && !other;
 }
 
 /* Addresses and values may be new; their number and kinds may not. Earlier launches keep theirs. */
@@ -277,10 +391,12 @@ static int replace(struct sl_cu_exec *exec, const struct sl_cu_node *node, const
     for (size_t i = 0; i < node->first; i++)
         op = op->next;
     for (; from; from = from->next, op = op->next) {
-        if (op->kind != from->kind || op->to_type != from->to_type || op->from_type != from->from_type)
-            return SL_CU_INVALID_VALUE; /* kinds of memory, too: measured on an H200 */
+        if (!same_kind(op, from))
+            return SL_CU_INVALID_VALUE;
         struct op *next = op->next;
+        fake_launch_drop(op->launch);
         *op = *from;
+        fake_launch_hold(op->launch);
         op->next = next;
     }
     return SL_CU_OK;
@@ -304,6 +420,27 @@ int fake_cuGraphExecBatchMemOpNodeSetParams(struct sl_cu_exec *exec, struct sl_c
     drop(&work);
     pthread_mutex_unlock(&fake_lock);
     return code;
+}
+
+/* Kernels may be others; the kinds of nodes, and which depend on which, may not. */
+int fake_cuGraphExecUpdate(struct sl_cu_exec *exec, struct sl_cu_graph *graph, struct sl_cu_update *update)
+{
+    const struct sl_cu_node all = { .count = exec->work.count };
+
+    *update = (struct sl_cu_update){ .result = 0 };
+    pthread_mutex_lock(&fake_lock);
+    if (exec->ended || graph->ended) {
+        fake_break_rule("of a graph that went with its context");
+        update->result = SL_CU_UPDATE_FAILED;
+    } else if (exec->work.count != graph->work.count || !same_edges(&exec->edges, &graph->edges)) {
+        update->result = SL_CU_UPDATE_TOPOLOGY_CHANGED;
+    } else if (!same_kinds(&exec->work, &graph->work)) {
+        update->result = SL_CU_UPDATE_TYPE_CHANGED;
+    } else {
+        replace(exec, &all, &graph->work);
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return update->result ? SL_CU_EXEC_UPDATE_FAILURE : SL_CU_OK;
 }
 
 /* Of a row. */
@@ -361,9 +498,15 @@ int fake_cuGraphLaunch(struct sl_cu_exec *exec, struct sl_cu_stream *handle)
     if (stream && exec->ended) {
         fake_break_rule("of a graph that went with its context");
         code = SL_CU_INVALID_VALUE;
+    } else if (stream && stream->capture) {
+        stream->capture->broken = true; /* measured, driver 580 */
+        code = SL_CU_CAPTURE_UNSUPPORTED;
     }
-    for (struct op *op = exec->work.first; op && stream && code == 0; op = op->next)
+    for (struct op *op = exec->work.first; op && stream && code == 0; op = op->next) {
+        if (op->module && !fake_module_usable(op->module))
+            fake_break_rule("of a graph with a kernel whose module was unloaded");
         code = fake_queue(stream, op);
+    }
     pthread_mutex_unlock(&fake_lock);
     return code;
 }

@@ -13,10 +13,17 @@
 /* The functions themselves, as fake_cuNAME. */
 #define FAKE_DECLARE(name, version, parameters, arguments) int fake_cu##name parameters;
 SL_CUDA_FUNCTIONS(FAKE_DECLARE)
+SL_CUDA_OPTIONAL_FUNCTIONS(FAKE_DECLARE)
 EXTRA_FUNCTIONS(FAKE_DECLARE)
 #undef FAKE_DECLARE
 
 #define FAKE_GPUS 8
+
+/* The nodes of a graph, by their numbers, that the next one on a stream depends on. */
+struct frontier {
+    unsigned count;
+    size_t nodes[64];
+};
 
 struct capture {
     uint64_t id;
@@ -24,7 +31,7 @@ struct capture {
     pthread_t thread;
     struct sl_cu_stream *origin;
     struct sl_cu_graph *graph;
-    bool owned, broken;   /* begun by sluice.cuda_link, as the program told it */
+    bool owned, broken;   /* begun by the library, as the program told it */
     struct capture *next; /* of those under way */
 };
 
@@ -48,6 +55,8 @@ enum op_kind {
     OP_CLEAR,
     OP_COPY,
     OP_WRITE,
+    OP_FREE,  /* memory */
+    OP_RUN,   /* a kernel of an image */
     OP_CALL,  /* a host function */
     OP_HOLD,  /* until a word is reached */
     OP_AFTER, /* another stream's work */
@@ -65,8 +74,10 @@ struct op {
     bool exact;                                 /* a hold: until the word is just this */
     void (*function)(void *data);
     void *data;
-    int64_t queued, end; /* time; before the end it is not done */
-    uint64_t releases;   /* of endless work: fake_release calls when it began */
+    const struct sl_cu_module *module; /* of a kernel */
+    struct fake_launch *launch;        /* a reference */
+    int64_t queued, end;               /* time; before the end it is not done */
+    uint64_t releases;                 /* of endless work: fake_release calls when it began */
     struct sl_cu_stream *other;
     uint64_t other_id, turn;
     struct sl_cu_event *event;
@@ -93,6 +104,7 @@ struct sl_cu_stream {
     uint64_t last_id, done_id;
     int64_t finished; /* what is done: when */
     struct capture *capture;
+    struct frontier frontier; /* while it captures */
     struct sl_cu_stream *next;
 };
 
@@ -106,6 +118,7 @@ struct sl_cu_event {
     int64_t time;
     struct capture *capture;
     uint64_t capture_id;
+    struct frontier frontier;    /* of the stream that captured it */
     struct shared_event *shared; /* what other processes see of it; NULL: nothing */
     int fd;
     bool foreign; /* it is another process's */
@@ -140,6 +153,7 @@ struct fake_range {
     int home;   /* of what was opened: the GPU that it was allocated on, if this process sees that */
     int fd;     /* of what was allocated or opened; -1 */
     bool owned; /* by the library */
+    bool freed; /* in stream order; it is still there */
     struct fake_range *next;
 };
 
@@ -184,6 +198,7 @@ void fake_events_end(struct sl_cu_context *context);
 struct sl_cu_event *fake_event_new(struct sl_cu_context *context, unsigned flags);
 bool fake_event_usable(struct sl_cu_event *event, int *code);
 void fake_modules_end(struct sl_cu_context *context);
+bool fake_module_usable(const struct sl_cu_module *module);
 int fake_event_share(struct sl_cu_event *event); /* if its flags say so */
 void fake_event_unshare(struct sl_cu_event *event);
 
@@ -191,6 +206,7 @@ void fake_event_unshare(struct sl_cu_event *event);
 int fake_queue_on(struct sl_cu_stream *handle, const struct op *ops, unsigned count);
 int fake_queue(struct sl_cu_stream *stream, const struct op *op);
 void fake_append(struct work *work, const struct op *op); /* a copy of it */
+void fake_op_end(struct op *op);
 /* For work that only counts: the point that must be reached. */
 uint64_t fake_tail(struct sl_cu_stream *stream);
 /* Waits without the lock until the point is reached, or the context dies. */
@@ -239,13 +255,34 @@ bool fake_can(int attribute);
 /* ---- graphs ---- */
 
 struct sl_cu_graph *fake_graph_new(struct sl_cu_context *context);
-void fake_graph_add(struct sl_cu_graph *graph, const struct op *op); /* a copy of it */
+/* Adds a copy of an operation, behind the nodes of a frontier, which it then becomes. */
+void fake_graph_add(struct sl_cu_graph *graph, const struct op *op, struct frontier *frontier);
+void fake_frontier_add(struct frontier *to, const struct frontier *from);
+/* Does one of `ends`, or what they depend on, include all of `nodes`? */
+bool fake_graph_joined(const struct sl_cu_graph *graph, const struct frontier *ends, const struct frontier *nodes);
 void fake_graph_end(struct sl_cu_graph *graph);
 void fake_graphs_end(struct sl_cu_context *context);
 
 /* What a node does: a code of the driver's; false if it is no operation. */
 int fake_copy_3d(const struct sl_cu_copy_3d *copy, int device, struct op *op);
 bool fake_read_operation(const union sl_cu_mem_op *from, int device, struct op *op);
+
+/* ---- images, whose kernels are the host's code ---- */
+
+struct fake_image;
+struct fake_kernel;
+struct fake_launch;
+
+/* A code of the driver's, and the compiler's log. NULL, and no error: PTX of the kernels that gpu.c knows. */
+int fake_image_open(const void *bytes, struct fake_image **image, const char **log);
+const struct fake_kernel *fake_image_find(const struct fake_image *image, const char *name);
+
+struct fake_launch *fake_launch_new(const struct fake_image *image, const struct fake_kernel *kernel,
+                                    const uint32_t grid[3], const uint32_t block[3], size_t shared, void **arguments);
+void fake_launch_hold(struct fake_launch *launch);
+void fake_launch_drop(struct fake_launch *launch);
+void *fake_launch_see(const struct fake_launch *launch, int device);
+bool fake_launch_run(const struct fake_launch *launch, void *bytes);
 
 /* ---- memory ---- */
 
@@ -256,6 +293,7 @@ int fake_free(enum fake_range_kind kind, uint64_t address);
 /* Memory of a context that is in a file. */
 struct fake_range *fake_range_map(enum fake_range_kind kind, int fd, size_t size, struct sl_cu_context *context);
 void fake_memory_end(struct sl_cu_context *context);
+void fake_free_now(const struct op *op); /* in the GPU's thread */
 
 /* Where the CPU sees what the GPU sees at an address. NULL: it may not do that with all of it. */
 void *fake_see(int device, uint64_t address, size_t size, bool writing);

@@ -31,6 +31,7 @@ static const struct {
     { "readonly", SL_CU_CAN_REGISTER_READ_ONLY },
     { "events", SL_CU_CAN_SHARE_EVENTS },
     { "addresses", SL_CU_CAN_USE_HOST_POINTER },
+    { "pools", SL_CU_MEMORY_POOLS },
 };
 
 static void take_away(const char *name, size_t length)
@@ -281,6 +282,7 @@ int fake_cuDeviceGetAttribute(int *value, int attribute, int device)
                                    : SL_CU_COMPUTE_DEFAULT;
         break;
     case SL_CU_COPY_ENGINES: *value = 3; break;
+    case SL_CU_MOST_SHARED_OPT_IN: *value = 99 << 10; break;
     case SL_CU_KERNEL_TIMEOUT: *value = 0; break;
     case SL_CU_INTEGRATED: *value = is("integrated"); break;
     case SL_CU_MPS_ENABLED: *value = fake_machine.mps > 0; break;

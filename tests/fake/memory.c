@@ -368,6 +368,16 @@ struct fake_range *fake_range_map(enum fake_range_kind kind, int fd, size_t size
     return range;
 }
 
+static struct fake_range *map_new(size_t size, struct sl_cu_context *context)
+{
+    int fd = memfd_create("fake allocation", MFD_CLOEXEC);
+
+    if (fd < 0 || ftruncate(fd, (off_t)size))
+        abort();
+    used[context->device] += size;
+    return fake_range_map(FAKE_ALLOCATED, fd, size, context);
+}
+
 static int allocate(uint64_t *address, size_t size, bool managed)
 {
     int code;
@@ -377,17 +387,13 @@ static int allocate(uint64_t *address, size_t size, bool managed)
     if (context && (!size || size > fake_machine.memory - used[context->device]))
         code = size ? SL_CU_OUT_OF_MEMORY : SL_CU_INVALID_VALUE;
     if (code == 0) {
-        int fd = memfd_create("fake allocation", MFD_CLOEXEC);
-        if (fd < 0 || ftruncate(fd, (off_t)size))
-            abort();
-        struct fake_range *range = fake_range_map(FAKE_ALLOCATED, fd, size, context);
+        struct fake_range *range = map_new(size, context);
         if (managed) {
             memset(range->access, SL_CU_ACCESS_READ_WRITE, sizeof range->access);
             mprotect((void *)(uintptr_t)range->address, size, PROT_READ | PROT_WRITE);
         }
         range->managed = managed;
         *address = range->address;
-        used[context->device] += size;
     }
     pthread_mutex_unlock(&fake_lock);
     return code;
@@ -443,6 +449,50 @@ int fake_free(enum fake_range_kind kind, uint64_t address)
 int fake_cuMemFree(uint64_t address)
 {
     return fake_free(FAKE_ALLOCATED, address);
+}
+
+/* The memory is there at once, as if the work before had been done. */
+int fake_cuMemAllocAsync(uint64_t *address, size_t size, struct sl_cu_stream *handle)
+{
+    int code;
+
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_stream *stream = fake_stream(handle, false, &code);
+    if (stream && !fake_can(SL_CU_MEMORY_POOLS))
+        code = SL_CU_NOT_SUPPORTED;
+    else if (stream && stream->capture) /* a node of the graph; the library has no use for that */
+        code = SL_CU_NOT_SUPPORTED;
+    else if (stream && (size == 0 || size > fake_machine.memory - used[stream->context->device]))
+        code = size ? SL_CU_OUT_OF_MEMORY : SL_CU_INVALID_VALUE;
+    if (code == 0)
+        *address = map_new(size, stream->context)->address;
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+/* It goes when the stream gets there: work on another stream that still uses it then kills the context. */
+int fake_cuMemFreeAsync(uint64_t address, struct sl_cu_stream *handle)
+{
+    int code;
+
+    pthread_mutex_lock(&fake_lock);
+    struct sl_cu_stream *stream = fake_stream(handle, false, &code);
+    struct fake_range *range = fake_range_at(address);
+    if (stream && (!range || range->kind != FAKE_ALLOCATED || range->address != address || range->freed)) {
+        fake_break_rule("of memory that is not there, or not any more");
+        code = SL_CU_INVALID_VALUE;
+    }
+    if (code == 0)
+        code = fake_queue(stream, &(struct op){ .kind = OP_FREE, .address = address });
+    if (code == 0)
+        range->freed = true;
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+void fake_free_now(const struct op *op)
+{
+    free_range(fake_range_at(op->address));
 }
 
 void fake_memory_end(struct sl_cu_context *context)

@@ -36,7 +36,7 @@ void fake_stream_end(struct sl_cu_stream *stream)
     while (stream->work.first && !stream->context->alive) {
         struct op *op = stream->work.first;
         stream->work.first = op->next;
-        free(op);
+        fake_op_end(op);
     }
     if (!stream->context->alive)
         stream->done_id = stream->last_id;
@@ -148,12 +148,19 @@ void fake_append(struct work *work, const struct op *op)
         abort();
     *copy = *op;
     copy->next = NULL;
+    fake_launch_hold(copy->launch);
     if (work->last)
         work->last->next = copy;
     else
         work->first = copy;
     work->last = copy;
     work->count++;
+}
+
+void fake_op_end(struct op *op)
+{
+    fake_launch_drop(op->launch);
+    free(op);
 }
 
 static void append(struct sl_cu_stream *stream, const struct op *op)
@@ -188,9 +195,9 @@ int fake_queue(struct sl_cu_stream *stream, const struct op *op)
     if (stream->capture) {
         if (stream->capture->broken)
             return SL_CU_CAPTURE_INVALIDATED;
-        if (!stream->capture->owned)
+        if (!stream->capture->owned && fake_thread.function != FAKE_LaunchKernel)
             fake_break_rule("work of the library's went into somebody's graph");
-        fake_graph_add(stream->capture->graph, op);
+        fake_graph_add(stream->capture->graph, op, &stream->frontier);
         return SL_CU_OK;
     }
     order(stream);

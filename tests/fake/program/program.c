@@ -13,4 +13,5 @@
         return test_cu##name##version arguments; \
     }
 SL_CUDA_FUNCTIONS(PASS)
+SL_CUDA_OPTIONAL_FUNCTIONS(PASS)
 EXTRA_FUNCTIONS(PASS)
