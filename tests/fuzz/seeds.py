@@ -384,3 +384,41 @@ save("barrier", "stale", u8(9, WAIT, 200, ENTER, TEND, LEAVE))
 save("barrier", "clamped", u8(1, ENTER, CHANGE, 1, 8, 0, 0, 0, LEAVE, SEE))
 save("barrier", "alien", u8(0) + struct.pack("<IIII", 1, 1, 1, 0) + b"\0" * 48 + u8(ENTER, SEE))
 save("barrier", "short", u8(200, 62, ENTER, TEND, SEE))
+
+MARK = struct.pack("<IIII", 0x536c7569, 0x63654b65, 0x9e3779b9, 0x7f4a7c15)
+PARAMETERS = [(1, 0, 4, 2 | 32 << 8 | 1 << 16, 0), (2, 1, 8, 1 | 8 << 8 | 4 << 16, 4), (3, 0, 12, 0, 0), (4, 1, 64, 0, 0)]
+
+
+def described(index, *parameters):
+    return MARK + struct.pack("<II", index, len(parameters)) + b"".join(struct.pack("<5I", *p) for p in parameters)
+
+
+def entry(compiled, symbols=b"a\0b\0", log=b"a warning\0", key=b"key\0", sizes=None, sealed=1):
+    sizes = sizes or (len(key), len(symbols), len(log), len(compiled))
+    return u8(sealed) + b"Sluice kernels1\0" + bytes(8) + struct.pack("<4Q", *sizes) + key + symbols + log + compiled
+
+
+BOTH = b"\x7fELF" + described(1, *PARAMETERS) + b"-" + described(0)
+save("kernel_cache", "whole", entry(BOTH))
+save("kernel_cache", "not-sealed", entry(BOTH, sealed=0))
+save("kernel_cache", "one-is-missing", entry(described(0, *PARAMETERS)))
+save("kernel_cache", "cut-off", entry(BOTH[:-4]))
+save("kernel_cache", "too-many-parameters", entry(described(0) + described(1, *PARAMETERS * 17)))
+save("kernel_cache", "parameters-beyond-the-end", entry(described(0) + MARK + struct.pack("<II", 1, 2 ** 32 - 1)))
+save("kernel_cache", "wrong-kinds", entry(described(0, (9, 7, 0, 2 ** 32 - 1, 1)) + described(1)))
+save("kernel_cache", "one-symbol", entry(BOTH, symbols=b"a\0"))
+save("kernel_cache", "no-end", entry(BOTH, symbols=b"a\0b", log=b"x"))
+save("kernel_cache", "sizes-overflow", entry(BOTH, sizes=(4, 2 ** 64 - 1, 1, len(BOTH))))
+save("kernel_cache", "empty", entry(b"", b"", b"", b""))
+
+SOURCES = {
+    "plain": "__global__ void __launch_bounds__(256, 2) a(int *p, float q) { p[0] = q; }\n",
+    "scopes": "namespace fx::inline v { extern \"C\" { static __global__ void b(); } }\nnamespace { __global__ void c() {} }\n",
+    "templates": "template <class T, int n = (3 > 2)> __global__ void d(T *p);\ntemplate <> __global__ void d<int>(int *p) {}\n"
+                 "__global__ void e() {}\n",
+    "branches": "#if 0\n__global__ void f() {\n#elif X\nnamespace x {\n#else\nnamespace x {\n#endif\n__global__ void g() {} }\n",
+    "texts": "R\"x(__global__ void h() { )\" )x\" '\"' \"\\\"\" // \\\n { \n/* } */ #\n #define K \\\n {\n1'000 L'{' __global__ void i() {}\n",
+    "unfinished": "#if 1\n#if X\n{{((<[ /* __global__ void j(\n",
+}
+for name, text in SOURCES.items():
+    save("kernel_source", name, text.encode())

@@ -73,7 +73,7 @@
 
 /* A fresh folder for this test, removed after it. Sets SLUICE_DIR to it, and returns the same one on each call; a role
  * gets its test's folder. Before the first call SLUICE_DIR is not set and XDG_RUNTIME_DIR is inside the folder, so no
- * test sees the user's channels. */
+ * test sees the user's channels. SLUICE_CACHE is beside the binary, for all of its tests. */
 const char *test_dir(void);
 
 /* The path of this binary, for a command line that starts it: `BINARY --role NAME ARGS`. */

@@ -203,7 +203,7 @@ static void *nothing(void *argument)
 
 void harness_test_process(const struct test_entry *entry, int report_to)
 {
-    char runtime[600];
+    char runtime[600], cache[4200];
     pthread_t thread;
 
     report_fd = report_to;
@@ -217,6 +217,8 @@ void harness_test_process(const struct test_entry *entry, int report_to)
     snprintf(runtime, sizeof runtime, "%s/runtime", getenv(HARNESS_FOLDER));
     mkdir(runtime, 0700);
     setenv("XDG_RUNTIME_DIR", runtime, 1);
+    snprintf(cache, sizeof cache, "%s-kernels", test_program()); /* all tests of a binary share what was compiled */
+    setenv("SLUICE_CACHE", cache, 1);
     unsetenv("SLUICE_DIR");
 
     /* A sanitizer may start a thread of its own with the program's first one; it counts as there before. */

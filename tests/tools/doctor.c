@@ -197,6 +197,43 @@ TEST(no_gpu)
     check_none("no CUDA driver");
 }
 
+/* An empty folder as PATH has no compiler. */
+TEST(compilers_of_kernels)
+{
+    static struct program p;
+    char path[600], option[640];
+
+    begin();
+    snprintf(path, sizeof path, "%s/c++", test_dir());
+    CHECK_EQ(symlink("/bin/true", path), 0);
+    setenv("SLUICE_CXX", path, 1);
+    setenv("SLUICE_NVRTC", "libno-such-nvrtc.so.12", 1);
+    setenv("SLUICE_CACHE", "/some/folder", 1);
+    CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
+    snprintf(option, sizeof option, "ok    C++ compiler %s\n", path);
+    CHECK_HAS(p.out, option);
+    CHECK_HAS(p.out, "note  NVRTC        SLUICE_NVRTC names no NVRTC");
+    CHECK_HAS(p.out, "ok    kernel cache /some/folder\n");
+
+    unsetenv("SLUICE_CXX");
+    setenv("PATH", test_dir(), 1);
+    CHECK_EQ(unlink(path), 0);
+    setenv("SLUICE_CACHE", "off", 1);
+    setenv("SLUICE_FAKE_VERSION", "12020", 1);
+    setenv("SLUICE_NVRTC", FAKE_NVRTC, 1);
+    setenv("SLUICE_FAKE_NVRTC", "13.0", 1);
+    CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
+    CHECK_HAS(p.out, "note  C++ compiler no C++ compiler was found");
+    CHECK_HAS(p.out, "fix: install one (Debian: apt install g++)");
+    CHECK_HAS(p.out, "is newer than the driver, which is for CUDA 12.2\n");
+    CHECK_HAS(p.out, "fix: pip install nvidia-cuda-nvrtc-cu12");
+    CHECK_HAS(p.out, "note  kernel cache not used: SLUICE_CACHE is off");
+
+    setenv("SLUICE_FAKE_NVRTC", "12.2", 1);
+    CHECK_EQ(sluice_run(&p, "doctor", "--quick"), 0);
+    CHECK_HAS(p.out, "ok    NVRTC        NVRTC 12.2, " FAKE_NVRTC "\n");
+}
+
 TEST(the_environment)
 {
     static struct program p;
