@@ -16,7 +16,9 @@ from . import _frames, _sluice
 from ._devices import reset, synchronize
 from ._events import Event
 from ._formats import Colour, Image, Tensor, pixel_formats
+from ._graphs import Graph, capture
 from ._info import CipdInfo, CipdSlot, ReaderStats, WriterStats, cipd_look
+from ._kernels import Kernels
 from ._parallel import parallel
 from ._registry import ChannelEvent, ChannelInfo, ReaderInfo, channels, info, watch
 from ._reader import Reader
@@ -28,8 +30,8 @@ from ._streams import Stream
 from ._writer import Writer
 
 __all__ = sorted({name for name in vars(_sluice) if not name.startswith("_")} | {
-    "ChannelEvent", "ChannelInfo", "CipdInfo", "CipdSlot", "Colour", "Event", "Image", "Reader", "ReaderInfo", "ReaderStats",
-    "RecordedArray", "RecordedFrame", "Recording", "Stream", "Tensor", "Writer", "WriterStats", "channels",
+    "ChannelEvent", "ChannelInfo", "CipdInfo", "CipdSlot", "Colour", "Event", "Graph", "Image", "Kernels", "Reader", "ReaderInfo",
+    "ReaderStats", "RecordedArray", "RecordedFrame", "Recording", "Stream", "Tensor", "Writer", "WriterStats", "capture", "channels",
     "cipd_look", "info", "parallel", "pixel_formats", "reset", "synchronize", "watch"})
 
 if _os.environ.get("SLUICE_DEBUG"):

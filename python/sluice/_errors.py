@@ -4,7 +4,7 @@ one. An exception of Python with the same meaning is a base of ours."""
 
 # Where the name that follows from the result's would be a built-in's, or where Python has a word for it.
 NAMES = {"NO_SLOT": "NoFreeSlot", "E_NAME": "ChannelNameError", "E_PERMISSION": "AccessError", "E_SYSTEM": "SystemCallError",
-         "E_CAPTURING": "CaptureError"}
+         "E_CAPTURING": "CaptureError", "E_CAPTURE": "InvalidCaptureError"}
 BASES = {
     "TIMEOUT": TimeoutError, "NO_WRITER": TimeoutError, "NOT_READY": BlockingIOError, "CLOSED": EOFError, "AGAIN": TimeoutError,
     "E_INVALID": ValueError, "E_HANDLE": ValueError, "E_STALE": ValueError, "E_NAME": ValueError, "E_FORMAT": ValueError,
@@ -13,6 +13,7 @@ BASES = {
     "E_SYSTEM": OSError, "E_UNSUPPORTED": NotImplementedError, "E_LOST": RuntimeError, "E_FORKED": RuntimeError,
     "E_BUSY": RuntimeError,
 }
+FIELDS = {"E_COMPILE": {"log": ""}}  # all that the compiler wrote
 
 
 class Error(Exception):
@@ -33,7 +34,9 @@ def make(table):
         bases = (Error, BASES[name]) if name in BASES else (Error,)
         if name == "E_CLOSED":  # also used after its end
             bases = (made["E_STALE"],)
-        made[name] = _class(own, bases, text, result=number)
+        if name == "E_CAPTURE":
+            bases = (made["E_CAPTURING"],)
+        made[name] = _class(own, bases, text, result=number, **FIELDS.get(name, {}))
     closed, stale = (made["E_CLOSED"], RuntimeError), (made["E_STALE"], RuntimeError)
     return (*made.values(), Error,
             _class("StreamClosedError", closed, "a stream was used after it was closed"),

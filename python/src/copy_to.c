@@ -213,7 +213,7 @@ PyObject *frame_copy_to(PyObject *self, PyObject *const *args, Py_ssize_t count,
     to.count = to.odd_count = 0;
     to.frame.lease = to.lease;
     to.frame.stream = NULL;
-    to.user = (struct user){ to.lease->channel, device_text(to.lease->device), true };
+    to.user = (struct user){ to.lease->channel, device_text(to.lease->device), true, NULL };
     to.given = values[2];
     r = copy_all(&to, values[0], values[1]);
     (void)lease_drop(to.lease);

@@ -46,8 +46,7 @@ static int raise_wait(struct state *state, const struct lease *lease, int r)
     return -1;
 }
 
-/* Takes `stream` over. */
-static int use(struct state *state, struct lease *lease, struct stream *stream)
+int export_on_stream(struct state *state, struct lease *lease, struct stream *stream)
 {
     int r = has_work(lease) ? lease_wait_for(lease, stream) : 0;
 
@@ -66,7 +65,7 @@ int export_on(struct state *state, struct lease *lease, uintptr_t native)
     if (native != 2 && lease_uses(lease, native) && !(has_work(lease) && lease->several))
         return 0;
     stream = stream_of_native(state, native, lease->device->name);
-    return stream ? use(state, lease, stream) : -1;
+    return stream ? export_on_stream(state, lease, stream) : -1;
 }
 
 int export_to(struct state *state, struct lease *lease, enum framework framework)
@@ -81,7 +80,7 @@ int export_to(struct state *state, struct lease *lease, enum framework framework
     if (!from_dlpack(state, framework) || /* an absent framework is the better message */
         framework_current(state, framework, lease->device->name, &stream) < 0)
         return -1;
-    return stream ? use(state, lease, stream) : export_unnamed(state, lease);
+    return stream ? export_on_stream(state, lease, stream) : export_unnamed(state, lease);
 }
 
 int export_unnamed(struct state *state, struct lease *lease)
@@ -95,10 +94,10 @@ int export_unnamed(struct state *state, struct lease *lease)
     if (stream_current_usable(state, lease->device->name, &stream) < 0)
         return -1;
     if (stream)
-        return use(state, lease, stream);
+        return export_on_stream(state, lease, stream);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (framework_current(state, all[i], lease->device->name, &stream) < 0 ||
-            (stream && use(state, lease, stream) < 0))
+            (stream && export_on_stream(state, lease, stream) < 0))
             return -1;
         found += stream != NULL;
     }

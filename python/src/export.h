@@ -16,6 +16,9 @@ int export_stream(struct state *state, const char *device, PyObject *given, stru
  * work on another stream may still write it. -1 with an exception. */
 int export_on(struct state *state, struct lease *lease, uintptr_t native);
 
+/* The same for one of our streams. Takes `stream` over. */
+int export_on_stream(struct state *state, struct lease *lease, struct stream *stream);
+
 /* The same for a framework's current stream. */
 int export_to(struct state *state, struct lease *lease, enum framework framework);
 

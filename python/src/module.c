@@ -8,6 +8,7 @@
 #include "cipd.h"
 #include "clock.h"
 #include "cuda_link.h"
+#include "kernel.h"
 #include "pinned.h"
 #include "source.h"
 #include "stream_object.h"
@@ -171,6 +172,19 @@ static PyMethodDef methods[] = {
     { "_stream_create", METHOD(stream_create_object), METH_VARARGS, NULL },
     { "_stream_from_handle", METHOD(stream_from_handle), METH_VARARGS, NULL },
     { "_stream_wrap", METHOD(stream_wrap), METH_VARARGS, NULL },
+    { "_module_load", METHOD(module_load), METH_VARARGS, NULL },
+    { "_module_unload", METHOD(module_unload), METH_O, NULL },
+    { "_module_kernels", METHOD(module_kernels), METH_O, NULL },
+    { "_module_kernel", METHOD(module_kernel), METH_VARARGS, NULL },
+    { "_compile_log", METHOD(compile_log), METH_NOARGS, NULL },
+    { "_nvrtc_folder", METHOD(nvrtc_folder), METH_O, NULL },
+    { "_capture_begin", METHOD(capture_begin), METH_O, NULL },
+    { "_capture_end", METHOD(capture_end), METH_VARARGS, NULL },
+    { "_graph_launch", METHOD(graph_launch), METH_VARARGS, NULL },
+    { "_graph_info", METHOD(graph_info), METH_O, NULL },
+    { "_graph_destroy", METHOD(graph_destroy), METH_O, NULL },
+    { "_branch_fork", METHOD(branch_fork), METH_O, NULL },
+    { "_branch_join", METHOD(branch_join), METH_VARARGS, NULL },
     { "_use_stream_class", METHOD(use_stream_class), METH_O, NULL },
     { NULL, NULL, 0, NULL },
 };

@@ -154,7 +154,7 @@ void source_close(struct source *source)
 
 PyObject *source_describe(struct state *state, PyObject *object)
 {
-    const struct user nobody = { NULL, "host", false };
+    const struct user nobody = { NULL, "host", false, NULL };
     struct source source;
 
     if (source_open(state, object, &nobody, &source) < 0)

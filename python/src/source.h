@@ -22,12 +22,18 @@ struct source {
     bool odd; /* its framework copies it, better or as the only one that can: `keeper` is the array */
 };
 
-/* The user of an array: a channel, and its device. Without a channel an array is only described. */
+/* The user of an array: a channel, or a kernel, and its device. Without either an array is only described. */
 struct user {
     struct channel *channel;
     const char *device;
-    bool writes; /* into the array */
+    bool writes;             /* into the array */
+    struct stream *consumer; /* of a kernel, which uses the array in place: where it may run */
 };
+
+static inline bool user_reads(const struct user *user)
+{
+    return user->channel || user->consumer;
+}
 
 /* Raises TypeError, BufferError or one of ours. Nothing is copied: what is odd is left as it is. */
 int source_open(struct state *state, PyObject *object, const struct user *user, struct source *source);

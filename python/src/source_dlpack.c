@@ -165,7 +165,7 @@ int source_exchange(struct state *state, PyObject *object, const struct user *us
     if (table->borrow(object, &tensor) != 0 || wrap_tensor(state, &tensor, source) < 0)
         return -1;
     bool gpu = on_gpu(tensor.device);
-    if (!user->channel)
+    if (!user_reads(user))
         return 0;
     if (gpu && device_ordinal(user->device) < 0)
         return leave_to_framework(source, object, tensor.device.id);
@@ -191,17 +191,27 @@ static int read_device(PyObject *object, struct dl_device *device)
     return PyErr_Occurred() ? -1 : 0;
 }
 
+/* A stream of its own for a library that has none; NULL with an exception. */
+static struct stream *stream_for(struct state *state, const struct user *user, const char *device)
+{
+    if (user->channel)
+        return copy_stream(state, user->channel, device);
+    if (strcmp(stream_device(user->consumer), device) == 0)
+        return stream_keep(user->consumer);
+    return stream_of_native(state, 0, device); /* the caller refuses the array */
+}
+
 /* The stream to ask the array for, and the one behind which its memory is then ready. */
 static int consumer_stream(struct state *state, const struct user *user, struct source *source, const char *device,
                            PyObject **number)
 {
-    if (user->channel && framework_current(state, source->framework, device, &source->stream) < 0)
+    if (user_reads(user) && framework_current(state, source->framework, device, &source->stream) < 0)
         return -1;
-    if (!user->channel || source->stream) { /* Sluice orders it */
+    if (!user_reads(user) || source->stream) { /* Sluice orders it */
         *number = PyLong_FromLong(-1);
     } else {
         source->lasting = true;
-        source->stream = copy_stream(state, user->channel, device);
+        source->stream = stream_for(state, user, device);
         *number = source->stream ? PyLong_FromUnsignedLongLong(stream_native(source->stream)) : NULL;
     }
     return *number ? 0 : -1;
@@ -245,7 +255,7 @@ static int open_capsule(struct state *state, PyObject *object, const struct user
     if (has(object, "__dlpack_device__") && read_device(object, &where) < 0)
         return -1;
     bool gpu = on_gpu(where);
-    if (gpu && user->channel && device_ordinal(user->device) < 0)
+    if (gpu && user_reads(user) && device_ordinal(user->device) < 0)
         return leave_to_framework(source, object, where.id);
     if (gpu && consumer_stream(state, user, source, name_gpu(source, where.id, device), &stream) < 0)
         return -1;
@@ -253,7 +263,7 @@ static int open_capsule(struct state *state, PyObject *object, const struct user
     Py_XDECREF(stream);
     if (!source->keeper || wrap_capsule(state, source->keeper, source) < 0)
         return -1;
-    return user->channel ? check_elements(object, source, gpu ? where.id : -1) : 0;
+    return user_reads(user) ? check_elements(object, source, gpu ? where.id : -1) : 0;
 }
 
 /* A tensor whose elements are yet to be negated, or conjugated, has no capsule. */

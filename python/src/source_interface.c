@@ -140,14 +140,16 @@ int source_cuda_interface(struct state *state, PyObject *object, const struct us
         raise_as(state, ERROR_E_UNSUPPORTED, "%R has a mask: send its data", (PyObject *)Py_TYPE(object));
         r = -1;
     }
-    source->ordinal = user->channel ? device_ordinal(user->device) : 0;
+    source->ordinal = user_reads(user) ? device_ordinal(user->device) : 0;
     if (r == 0 && user->channel && source->ordinal < 0) {
         raise_as(state, ERROR_E_UNSUPPORTED,
                  "%R is on a GPU, and channel '%s' is in host memory: copy it to host memory first",
                  (PyObject *)Py_TYPE(object), user->channel->name);
         r = -1;
     }
-    if (r == 0 && user->channel)
+    if (r == 0 && user->consumer && source->ordinal < 0)
+        source->ordinal = 0; /* some GPU: the caller refuses it */
+    else if (r == 0 && user_reads(user))
         r = read_stream(state, interface, name, user->device, source);
     Py_DECREF(interface);
     return r;

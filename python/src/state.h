@@ -47,6 +47,7 @@ struct known_type {
     X(pinned) \
     X(capsule_holder) \
     X(stream_base) \
+    X(kernel) \
     X(link_frame) \
     X(link_exporter) \
     X(link_importer)

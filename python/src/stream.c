@@ -26,7 +26,10 @@ static void end_stream(struct stream *stream)
 {
     struct sluice_stream handle = stream_handle(stream);
 
-    if (stream->kind != SLUICE_STREAM_DEFAULT && sluice_stream_destroy(&handle) == SLUICE_E_CAPTURING) {
+    if (stream->lent) {
+        (void)stream_join_back(stream);
+        free(stream);
+    } else if (stream->kind != SLUICE_STREAM_DEFAULT && sluice_stream_destroy(&handle) == SLUICE_E_CAPTURING) {
         stream->next = atomic_load(&unending);
         while (!atomic_compare_exchange_weak(&unending, &stream->next, stream))
             ;
@@ -63,16 +66,9 @@ static uint64_t this_thread(void)
     return mine;
 }
 
-struct stream *stream_new(const struct opened *device, unsigned resets, struct sluice_stream handle, uintptr_t native,
-                          enum sluice_stream_kind kind)
+static void fill_in(struct stream *stream, const struct opened *device, unsigned resets, struct sluice_stream handle,
+                    uintptr_t native, enum sluice_stream_kind kind)
 {
-    struct stream *stream = calloc(1, sizeof *stream);
-
-    if (!stream) {
-        if (kind != SLUICE_STREAM_DEFAULT)
-            (void)sluice_stream_destroy(&handle);
-        return NULL;
-    }
     stream->references = 1;
     stream->kind = kind;
     stream->device = device;
@@ -81,6 +77,17 @@ struct stream *stream_new(const struct opened *device, unsigned resets, struct s
     stream->resets = resets;
     stream->identity = kind == SLUICE_STREAM_BORROWED ? 0 : handle.id;
     stream->thread = native == STREAM_PER_THREAD ? this_thread() : 0;
+}
+
+struct stream *stream_new(const struct opened *device, unsigned resets, struct sluice_stream handle, uintptr_t native,
+                          enum sluice_stream_kind kind)
+{
+    struct stream *stream = calloc(1, sizeof *stream);
+
+    if (stream)
+        fill_in(stream, device, resets, handle, native, kind);
+    else if (kind != SLUICE_STREAM_DEFAULT)
+        (void)sluice_stream_destroy(&handle);
     return stream;
 }
 
@@ -118,6 +125,37 @@ int stream_make(const struct opened *device, const struct sluice_stream_params *
         (void)sluice_stream_destroy(&handle);
     *out = r == 0 ? stream_new(device, resets, handle, native, SLUICE_STREAM_OWNED) : NULL;
     return r == 0 && !*out ? SLUICE_E_NO_MEMORY : r;
+}
+
+int stream_fork(struct stream *from, struct stream **out)
+{
+    unsigned resets = atomic_load(&from->device->resets);
+    struct sluice_stream handle, parent = stream_handle(from);
+    uintptr_t native;
+    int r = sluice_fork(parent, 1, &handle);
+
+    if (r != 0)
+        return r;
+    if ((r = sluice_stream_native(handle, &native)) == 0 && !(*out = calloc(1, sizeof **out)))
+        r = SLUICE_E_NO_MEMORY;
+    if (r != 0) {
+        (void)sluice_join(parent, 1, &handle);
+        return r;
+    }
+    fill_in(*out, from->device, resets, handle, native, SLUICE_STREAM_OWNED);
+    (*out)->lent = true;
+    (*out)->lender = stream_keep(from);
+    return 0;
+}
+
+int stream_join_back(struct stream *stream)
+{
+    struct stream *lender = atomic_exchange(&stream->lender, NULL);
+    struct sluice_stream handle = stream_handle(stream);
+    int r = lender ? sluice_join(stream_handle(lender), 1, &handle) : 0;
+
+    stream_drop(lender);
+    return r;
 }
 
 struct stream *stream_create(struct state *state, const char *device, const struct sluice_stream_params *params)

@@ -44,14 +44,16 @@ struct stream {
     enum sluice_stream_kind kind;
     const struct opened *device;
     uintptr_t native;
-    _Atomic uint64_t id;        /* its handle, counted once for this struct */
-    unsigned resets;            /* of its device before it was made */
-    PyObject *owner;            /* whose stream it is, kept alive; or NULL */
-    struct owner_queue *owners; /* if there is an owner */
-    struct stream *next;        /* in owners->dropped, or in the list of those that could not end yet */
-    _Atomic uint64_t identity;  /* 0 for a borrowed one until it is needed */
-    uint64_t thread;            /* that named CU_STREAM_PER_THREAD; else 0 */
-    bool at_once;               /* its outermost `with` does not wait when it is left */
+    _Atomic uint64_t id;             /* its handle, counted once for this struct */
+    unsigned resets;                 /* of its device before it was made */
+    PyObject *owner;                 /* whose stream it is, kept alive; or NULL */
+    struct owner_queue *owners;      /* if there is an owner */
+    bool lent;                       /* a branch of a parallel section, whose stream is the library's */
+    _Atomic(struct stream *) lender; /* what it branched off; NULL once it was joined */
+    struct stream *next;             /* in owners->dropped, or in the list of those that could not end yet */
+    _Atomic uint64_t identity;       /* 0 for a borrowed one until it is needed */
+    uint64_t thread;                 /* that named CU_STREAM_PER_THREAD; else 0 */
+    bool at_once;                    /* its outermost `with` does not wait when it is left */
     _Atomic bool closed;
     /* under streams_lock */
     unsigned current; /* number of places on threads' stacks */
@@ -108,6 +110,11 @@ int stream_make(const struct opened *device, const struct sluice_stream_params *
  * it is a stream as others. Elsewhere nothing can be queued behind it, except behind the device's legacy default
  * stream, which is ordered behind every thread's: there only stream_join takes it. */
 bool stream_is_usable_here(const struct stream *stream);
+
+/* Branches a stream of the library's pool off, and joins it: once, by the last drop at the latest. No GIL needed.
+ * Returns a result. */
+int stream_fork(struct stream *from, struct stream **out);
+int stream_join_back(struct stream *stream);
 
 /* Does it capture a graph? Not known of another thread's default stream. No GIL needed. */
 bool stream_captures(const struct stream *stream);

@@ -367,7 +367,7 @@ PyObject *writer_send(PyObject *self, PyObject *const *args, Py_ssize_t count, P
         return NULL;
     send.count = 0;
     send.choice = (struct stream_choice){ .stream = NULL };
-    send.user = (struct user){ writer->channel, device_text(writer->channel->device), false };
+    send.user = (struct user){ writer->channel, device_text(writer->channel->device), false, NULL };
     if (header_fill(writer->state, &header, values[1], values[2], values[3]) == 0 &&
         open_send(writer, values[0], &send) == 0 && prepare(writer, &send, values[5]) == 0)
         r = send_arrays(writer, &send, &header, pixel_format);

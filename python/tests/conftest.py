@@ -52,9 +52,12 @@ LIMIT = 600  # s
 
 
 @pytest.fixture(autouse=True)
-def folder(monkeypatch):
+def folder(monkeypatch, tmp_path_factory):
     path = tempfile.mkdtemp(prefix="sluice-py-")  # short: sockets lie in it
     monkeypatch.setenv("SLUICE_DIR", path)
+    # one for all tests, and for all processes that share the work
+    kernels = tmp_path_factory.getbasetemp()
+    monkeypatch.setenv("SLUICE_CACHE", str((kernels.parent if "PYTEST_XDIST_WORKER" in os.environ else kernels) / "kernels"))
     yield path
     gc.collect()  # readers that a traceback keeps would join the next test's channels
 

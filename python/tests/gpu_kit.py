@@ -32,7 +32,9 @@ def find():
         return None
     if not os.environ.get("SLUICE_FAKE_DRIVER"):
         return "no GPU, and SLUICE_FAKE_DRIVER names no fake driver"
-    os.environ["SLUICE_CUDA_DRIVER"] = os.environ["SLUICE_FAKE_DRIVER"]
+    fake = os.environ["SLUICE_FAKE_DRIVER"]
+    os.environ["SLUICE_CUDA_DRIVER"] = fake
+    os.environ["SLUICE_NVRTC"] = os.path.join(os.path.dirname(fake), "libfakenvrtc.so")
     os.environ["SLUICE_FAKE_FATAL"] = os.environ.get("SLUICE_FAKE_FATAL", "1")
     return None
 

@@ -199,6 +199,13 @@ def test_copies(request, on):
     assert finish(start("gpu_copies.py", device)) == ["frame 1: 10.0, 10.0", "frame 2: 20.0", "frame 1: 30.0, 30.0"]
 
 
+@pytest.mark.parametrize("on", ["host", "gpu"])
+def test_kernels(request, on):
+    device = "host" if on == "host" else request.getfixturevalue("gpu").device
+    assert finish(start("kernels.py", device)) == ["host memory: 1500", "parallel and recorded: 34.0 2.0", "graph: 2 nodes, 1 update",
+                                                   "inverted: 250"]
+
+
 def test_a_program_of_cuda_links(gpu):
     path = ROOT / "python" / "examples" / "cuda_link_pair.py"
     done = subprocess.run([sys.executable, "-m", "sluice.cuda_link", str(path)], capture_output=True, text=True, timeout=500)

@@ -93,7 +93,7 @@ def test_one_exception_a_result():
     assert issubclass(closed, sluice.StaleError) and closed.result != sluice.StaleError.result
     assert all(issubclass(each, sluice.StaleError) and issubclass(each, RuntimeError) for each in kinds)
     of_results = [each for each in results if each not in kinds]
-    assert len({each.result for each in of_results}) == len(of_results) == 32
+    assert len({each.result for each in of_results}) == len(of_results) == 35
     for each in results:
         assert each.__module__ == "sluice" and each.__doc__ and not hasattr(builtins, each.__name__)
         assert str(each("text")) == "text"
@@ -114,7 +114,8 @@ def test_the_table_of_the_header_and_ours_are_one():
 
 RESULTS = re.findall(r'^    X\((\w+), (-?\d+), "(.*?)"\)', (pathlib.Path(__file__).parents[2] / "include" / "sluice" / "base.h").read_text(), re.M)
 OTHER_NAMES = {"NO_SLOT": "NoFreeSlot", "E_NAME": "ChannelNameError", "E_PERMISSION": "AccessError", "E_SYSTEM": "SystemCallError",
-               "E_CAPTURING": "CaptureError"}  # where the result's own would be a built-in's, or Python has a word for it
+               "E_CAPTURING": "CaptureError", "E_CAPTURE": "InvalidCaptureError"}
+# ^ where the result's own would be a built-in's, or Python has a word for it
 
 
 @pytest.mark.parametrize("name, number, text", [pytest.param(*each, id=each[0]) for each in RESULTS if each[0] != "OK"])
@@ -183,7 +184,7 @@ def test_what_hands_out_a_slots_memory_warns():
 
 def test_extras_of_the_frameworks():
     extras = importlib.metadata.metadata(DISTRIBUTION).get_all("Provides-Extra")
-    assert {"numpy", "opencv", "torch", "ml-dtypes"} <= set(extras)
+    assert {"numpy", "opencv", "torch", "ml-dtypes", "kernels"} <= set(extras)
 
 
 @pytest.mark.limit(900)

@@ -122,7 +122,7 @@ def words_of(owner):
     return {name: text for name, text in found.items() if text}
 
 
-@pytest.mark.parametrize("owner", ["Array", "Frame", "WriterFrame", "Reader", "Writer"])
+@pytest.mark.parametrize("owner", ["Array", "Frame", "Kernel", "WriterFrame", "Reader", "Writer"])
 def test_editors_show_what_help_says(owner):
     kind, words = getattr(sluice, owner), words_of(owner)
     in_c = [name for name in members(kind) if not name.startswith("_") and inspect.getattr_static(kind, name).__class__.__name__ in

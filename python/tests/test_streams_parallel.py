@@ -125,5 +125,5 @@ def test_in_a_capture_it_becomes_a_part_of_the_graph(gpu):
     stream.close()
     del one, ways
     gc.collect()
-    sluice.Stream("host").close()  # a call, by which all is gone
+    sluice.reset(gpu.device)  # the streams that it lends
     assert before is None or come_to_no_more(gpu, before) is None

@@ -112,6 +112,28 @@ def streams(foreign: object) -> None:
     sluice.synchronize("cuda:0")
 
 
+def kernels(frame: sluice.Frame, stream: sluice.Stream) -> None:
+    with sluice.Kernels("fx.cu", "cuda:0", options=["-DR=3"], kernels=["scale<float>"]) as fx:
+        assert_type(fx.blur, sluice.Kernel)
+        assert_type(fx["scale<float>"].parameters, tuple[str, ...] | None)
+        fx.blur(frame, numpy.zeros(4), 1.5, b"struct", over=frame, stream=stream)
+        fx.blur.on(stream)(frame, over=(640, 480), block=(32, 8), shared=64)
+        fx.blur(frame, over="all")  # type: ignore[arg-type]
+        assert_type(list(fx), list[str])
+        with sluice.capture(stream) as graph:
+            fx.blur(frame, grid=1)
+        assert_type(graph, sluice.Graph)
+        with graph.again():
+            fx.blur(frame, grid=2)
+        graph.launch(stream)
+        assert_type(graph.updates, int)
+    try:
+        sluice.Kernels(b"ptx", options="-DR=3", cache=False)
+    except sluice.CompileError as error:
+        assert_type(error.log, str)
+    sluice.Kernels(3)  # type: ignore[arg-type]
+
+
 async def copies(frame: sluice.Frame, writer: sluice.Writer, stream: sluice.Stream) -> None:
     (await frame.fetch("depth")).mean()
     array = numpy.zeros(4)

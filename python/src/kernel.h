@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Kernels as Python has them: sluice._kernels.Kernels is a class over the functions of kernel.c, sluice.Kernel is a
+ * type of the extension, sluice._graphs.Graph a class over the functions of graph.c.
+ */
+#ifndef SLUICE_PYTHON_KERNEL_H
+#define SLUICE_PYTHON_KERNEL_H
+
+#include "source.h"
+
+#define MOST_FRAMES 16 /* of one launch, as the library has it */
+
+struct kernel {
+    PyObject_HEAD struct state *state;
+    PyObject *module; /* the capsule: it ends with its last kernel */
+    PyObject *name;
+    struct stream *stream; /* that of on(); or NULL */
+    const struct opened *device;
+    struct sluice_kernel handle;
+    struct sluice_kernel_info info;
+};
+
+/* A number that an argument points to, as C has it. */
+union number {
+    uint64_t integer;
+    unsigned char bytes[16];
+};
+
+/* A launch. It is large: only what is used is filled in. */
+struct call {
+    struct kernel *kernel;
+    struct user user;
+    uint32_t count, source_count, frame_count;
+    struct sluice_launch shape;
+    struct sluice_argument arguments[SLUICE_MAX_PARAMETERS];
+    union number numbers[SLUICE_MAX_PARAMETERS];
+    struct source sources[SLUICE_MAX_PARAMETERS]; /* memory that is no frame's */
+    struct lease *leases[MOST_FRAMES];            /* a reference each */
+    struct sluice_array arrays[MOST_FRAMES];      /* planes of images */
+};
+
+/* ---- kernel_argument.c: -1 with an exception ---- */
+
+/* Adds the next argument. */
+int argument_add(struct call *call, PyObject *object);
+
+/* over=, grid= and block= as numbers. */
+int shape_parse(struct state *state, PyObject *object, const char *what, uint32_t shape[3]);
+
+/* "const unsigned char *" */
+PyObject *parameter_text(const struct state *state, const struct sluice_parameter *parameter);
+
+/* ---- kernel_launch.c ---- */
+
+PyObject *kernel_call(PyObject *self, PyObject *args, PyObject *keywords);
+
+/* ---- functions of the module ---- */
+
+PyObject *module_load(PyObject *module, PyObject *args);
+PyObject *module_unload(PyObject *module, PyObject *capsule);
+PyObject *module_kernels(PyObject *module, PyObject *capsule);
+PyObject *module_kernel(PyObject *module, PyObject *args);
+PyObject *compile_log(PyObject *module, PyObject *none);
+PyObject *nvrtc_folder(PyObject *module, PyObject *folder);
+
+/* graph.c: a graph is an int, the library's handle; 0 is none. */
+PyObject *capture_begin(PyObject *module, PyObject *stream);
+PyObject *capture_end(PyObject *module, PyObject *args);
+PyObject *graph_launch(PyObject *module, PyObject *args);
+PyObject *graph_info(PyObject *module, PyObject *handle);
+PyObject *graph_destroy(PyObject *module, PyObject *handle);
+PyObject *branch_fork(PyObject *module, PyObject *stream);
+PyObject *branch_join(PyObject *module, PyObject *args);
+
+#endif
