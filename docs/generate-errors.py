@@ -74,7 +74,7 @@ RESULTS = {
                "stream is some thread's current stream; in builds without `NDEBUG`: two threads use one writer, or acquire "
                "from one reader, at the same time; a reader fetches while 256 of its copies are under way.",
                "End what is in use first; open one reader per thread; wait for a ticket."),
-    "E_CAPTURING": ("The stream is capturing a graph, which the call would invalidate. Never on `host`.",
+    "E_CAPTURING": ("The stream is capturing a graph, which the call would invalidate.",
                     "Call after the capture has ended."),
     "E_WRONG_DEVICE": ("A stream or event belongs to another device than the one it is used with; or a reader's `device` is of "
                        "another kind than its channel's.",
@@ -90,6 +90,14 @@ RESULTS = {
                  "Correct the order of calls."),
     "E_CORRUPT": ("Stored data is damaged or cut short. No call of this release returns it.",
                   "For recordings see [recording.md](recording.md): the command says what is wrong in its own words."),
+    "E_COMPILE": ("A kernel's source has an error, or uses what the host does not run.",
+                  "The sentence is the compiler's first error, `sluice_compile_log` has all; see "
+                  "[kernels.md](kernels.md#on-the-cpu)."),
+    "E_CAPTURE": ("A stream was not joined before the end of a capture, something invalidated the capture, or the stream captures "
+                  "nothing.",
+                  "The sentence says which; capture again."),
+    "E_ORDER": ("Under `SLUICE_CHECK=streams`: a kernel uses memory that another stream's work may still use.",
+                "Record an event behind the earlier work, and let this stream wait for it."),
 }
 
 HEAD = """\

@@ -54,6 +54,7 @@ static int doctor_run(const struct command *command, int argc, char **argv)
     check_system(report);
     check_programs(report);
     check_gpus(report, quick);
+    check_kernels(report);
     check_cipd(report);
     check_cipd_gpus(report, quick);
     check_channel(report);

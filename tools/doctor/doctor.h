@@ -75,6 +75,7 @@ void report_json(const struct report *report, bool host_works);
 void check_system(struct report *report);  /* kernel, limits, memory, folder */
 void check_channel(struct report *report); /* sends frames through a channel in host memory */
 void check_cipd(struct report *report);    /* cuda-link: its environment, segments and barrier */
+void check_kernels(struct report *report); /* compilers of kernels, after check_gpus; the cache */
 
 /* All GPUs and the system around them. Each GPU runs a self-test unless `quick`. */
 void check_gpus(struct report *report, bool quick);
