@@ -13,7 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench/gpu"))
-from goals import BESIDE, CHANNELS, CUDA_LINK, find  # noqa: E402
+from goals import BESIDE, CHANNELS, CUDA_LINK, KERNELS, find  # noqa: E402
 from table import duration  # noqa: E402
 
 BLOCK = re.compile(r"(<!-- (?:gpu )?figures: (\w+) -->\n).*?(<!-- end -->)", re.S)
@@ -129,16 +129,20 @@ def about(figures):
     return "\n".join([*lines, *([""] if lost else []), *dict.fromkeys(lost)]) + "\n"
 
 
-def goals(figures):
+def goal_lines(figures, some):
     """Also what the driver alone takes, where the bare limit does less than Sluice must; rows that were not measured are left out."""
     lines = []
-    for goal in CHANNELS + CUDA_LINK:
+    for goal in some:
         row = find(figures.gpu, goal.bench, **goal.first)
         lines.append([goal.what, *times(row, "p50_ns", "p99_ns", "limit_p50_ns", "goal_ns"), met(row)])
         for bare in BESIDE.get(goal.what, ()):
             found = find(figures.gpu, bare.bench, **bare.first)
             lines.append([bare.what, NONE, NONE, time(found.get("p50_ns")), NONE, ""])
-    return table(["from ... to ...", "p50", "p99", "bare limit", "goal", "met"], [line for line in lines if set(line[1:4]) != {NONE}])
+    return [line for line in lines if set(line[1:4]) != {NONE}]
+
+
+def goals(figures):
+    return table(["from ... to ...", "p50", "p99", "bare limit", "goal", "met"], goal_lines(figures, CHANNELS + CUDA_LINK))
 
 
 def busy(figures):

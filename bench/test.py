@@ -87,7 +87,8 @@ def look_at_plots(root, figures, folder):
     return problems, why_not
 
 
-GPU_ROWS = ("gpu_handoff_cpu", "gpu_handoff_launch", "gpu_send", "gpu_acquire", "gpu_sleeping", "gpu_soak", "gpu_cipd_handoff_cpu")
+KERNEL_ROWS = {"gpu_launch": 2, "gpu_graph_launch": 1, "gpu_graph_recapture": 1, "gpu_launch_host_array": 2, "gpu_fork_join": 1, "gpu_load_cached": 1}
+GPU_ROWS = ("gpu_handoff_cpu", "gpu_handoff_launch", "gpu_send", "gpu_acquire", "gpu_sleeping", "gpu_soak", "gpu_cipd_handoff_cpu", *KERNEL_ROWS)
 
 
 def gpu_run(root, build, folder, *more, **environment):
@@ -113,7 +114,16 @@ def look_at_gpu(done, figures):
             problems.append(f"{row}: few of its sends were graphs")
         if row["bench"] == "gpu_soak":
             problems += look_at_soak(row)
-    return problems
+    return problems + look_at_kernels(figures["rows"])
+
+
+def look_at_kernels(rows):
+    problems = []
+    for name, count in KERNEL_ROWS.items():
+        found = [row for row in rows if row["bench"] == name]
+        if len(found) != count or not all("limit_p50_ns" in row for row in found) or "goal_ns" not in found[0]:
+            problems.append(f"{name}: {count} rows with a limit, the first with a goal: {found}")
+    return problems + [f"{row}: the graph was rebuilt" for row in rows if row.get("rebuilds")]
 
 
 def look_at_soak(row):
@@ -135,7 +145,8 @@ def look_at_tables(root, figures):
 
 
 def look_at_both(root, build, folder, lint):
-    done, figures = gpu_run(root, build, folder, SLUICE_CUDA_DRIVER=str(build / "tests/fake/libfakecuda.so"))
+    nvrtc = str(build / "tests/fake/libfakenvrtc.so")
+    done, figures = gpu_run(root, build, folder, SLUICE_CUDA_DRIVER=str(build / "tests/fake/libfakecuda.so"), SLUICE_NVRTC=nvrtc)
     lint.check("bench/gpu/run on the fake driver", look_at_gpu(done, figures))
     lint.check("tables of it", look_at_tables(root, folder / "gpu.json") if figures else ["nothing was measured"])
     done, figures = gpu_run(root, build, folder, "--within", "0", SLUICE_CUDA_DRIVER=str(build / "tests/fake/libfakecuda.so"))

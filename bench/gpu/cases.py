@@ -42,6 +42,15 @@ def over_limit(ns):
     return lambda limit: limit + ns
 
 
+def times_limit(factor):
+    return lambda limit: limit * factor
+
+
+def at_most_or_limit(ns):
+    """Where the bare limit is above it by itself: the limit and 10 %."""
+    return lambda limit: ns if limit <= ns else limit * 1.1
+
+
 def share_of_speed(share):
     return lambda limit: limit / share
 
@@ -62,6 +71,7 @@ KINDS = (("512x512", "uint8"), ("1080p", "uint8"), ("1080p", "float32"), ("4K", 
 
 
 FREQUENT = 7  # turns of calls that take less than a us: they depend on what lies where in the caches, which stays the same in a turn
+GROUP = 10  # launches that are timed together
 BY_GRAPH = " graph=1"  # Sluice's default for sends
 
 
@@ -184,6 +194,21 @@ def pipelines(copy_ns):
                    (Out("gpu_fetch_pipelined", "loop", "loop", at_most(max(copy_ns, work) / 0.97)),))
 
 
+def kernels():
+    """In one process, on one stream."""
+    def case(name, params, line, goal, *more):
+        return Case(params, line, line, (Out(name, "call", "call", goal),), *more)
+
+    for number, stream in enumerate(("explicit", "default")):
+        yield case("gpu_launch", {"stream": stream, "arguments": 4}, job("launch", group=GROUP, is_default=number), times_limit(1.15), FREQUENT)
+    yield case("gpu_graph_launch", {"launches": 10}, job("graph", group=GROUP), times_limit(1.15), FREQUENT)
+    yield case("gpu_graph_recapture", {"launches": 10}, job("recapture"), times_limit(1.3))
+    for memory, goal in (("host", times_limit(1.3)), ("pinned", None)):
+        yield case("gpu_launch_host_array", {"memory": memory, "bytes": 4096}, job("staged", **{"from": FROM[memory]}), goal)
+    yield case("gpu_fork_join", {"streams": 4}, job("fork"), times_limit(1.3))
+    yield case("gpu_load_cached", {}, job("load"), at_most_or_limit(2000 * US), 3, 0.5)
+
+
 def batches():
     for ops in (1, 2, 4, 8, 16, 17):
         yield Case({"ops": ops}, None, job("handoff", ops=ops), (Out("gpu_limit_writes", None, "seen"),
@@ -271,6 +296,6 @@ def soak(seconds):
 
 def plain(copy_ns):
     """In the order of measuring. Cases with many processes come last, because the processes stay."""
-    for family in (handoffs(False), sends(), graphs(), cuda_link(), batches(), orders(), driver_calls(), acquires(), fetches(), pipelines(copy_ns), sleepers(), parked(),
-                   commits(), many_readers()):
+    for family in (handoffs(False), sends(), graphs(), kernels(), cuda_link(), batches(), orders(), driver_calls(), acquires(), fetches(),
+                   pipelines(copy_ns), sleepers(), parked(), commits(), many_readers()):
         yield from family

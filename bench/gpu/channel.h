@@ -54,4 +54,12 @@ void sluice_parked(int index);
 void sluice_sleeping(int index);
 void sluice_soak(int index);
 
+/* Those of kernels, without a channel: sluice_kernels.c. */
+void sluice_launches(int index);
+void sluice_graphs(int index);
+void sluice_recapture(int index);
+void sluice_staged(int index);
+void sluice_forks(int index);
+void sluice_load(int index);
+
 #endif

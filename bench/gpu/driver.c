@@ -26,6 +26,7 @@ struct cu_driver cu;
 static void *library;
 static struct {
     struct cu_context *context;
+    struct cu_module *module;
     struct cu_function *spin;
 } gpus[2];
 static int current;
@@ -87,6 +88,11 @@ struct cu_context *gpu_context(void)
     return gpus[current].context;
 }
 
+struct cu_module *gpu_module(void)
+{
+    return gpus[current].module;
+}
+
 struct cu_stream *gpu_stream(void)
 {
     struct cu_stream *stream;
@@ -133,7 +139,6 @@ static void start(void)
 
 void gpu_open(int device)
 {
-    struct cu_module *module;
     if (!library)
         start();
     current = device;
@@ -143,8 +148,8 @@ void gpu_open(int device)
     }
     CU(DevicePrimaryCtxRetain, &gpus[device].context, device);
     CU(CtxSetCurrent, gpus[device].context);
-    CU(ModuleLoadData, &module, gpu_kernels);
-    CU(ModuleGetFunction, &gpus[device].spin, module, "spin");
+    CU(ModuleLoadData, &gpus[device].module, gpu_kernels);
+    CU(ModuleGetFunction, &gpus[device].spin, gpus[device].module, "spin");
     use_kernel();
 }
 

@@ -73,6 +73,13 @@ struct cu_batch { /* CUDA_BATCH_MEM_OP_NODE_PARAMS */
 enum { CU_WAIT_64 = 4, CU_WRITE_64 = 5 };
 enum { CU_EVENT_DISABLE_TIMING = 2, CU_EVENT_INTERPROCESS = 4 };
 
+enum { CU_CAPTURE_THREAD_LOCAL = 1 };
+
+struct cu_update { /* CUgraphExecUpdateResultInfo */
+    int result;
+    struct cu_node *node, *from;
+};
+
 struct cu_event_handle { /* CUipcEventHandle */
     unsigned char bytes[64];
 };
@@ -82,6 +89,7 @@ struct cu_event_handle { /* CUipcEventHandle */
     X(Init, , (unsigned flags)) \
     X(DeviceGetCount, , (int *count)) \
     X(DeviceCanAccessPeer, , (int *can, int device, int peer)) \
+    X(DeviceGetAttribute, , (int *value, int attribute, int device)) \
     X(GetErrorName, , (int code, const char **name)) \
     X(DevicePrimaryCtxRetain, , (struct cu_context * *context, int device)) \
     X(CtxSetCurrent, , (struct cu_context * context)) \
@@ -95,6 +103,9 @@ struct cu_event_handle { /* CUipcEventHandle */
     X(StreamCreateWithPriority, , (struct cu_stream * *stream, unsigned flags, int priority)) \
     X(StreamDestroy, _v2, (struct cu_stream * stream)) \
     X(StreamSynchronize, , (struct cu_stream * stream)) \
+    X(StreamWaitEvent, , (struct cu_stream * stream, struct cu_event * event, unsigned flags)) \
+    X(StreamBeginCapture, _v2, (struct cu_stream * stream, int mode)) \
+    X(StreamEndCapture, , (struct cu_stream * stream, struct cu_graph * *graph)) \
     X(StreamWriteValue64, _v2, (struct cu_stream * stream, uint64_t address, uint64_t value, unsigned flags)) \
     X(StreamWaitValue64, _v2, (struct cu_stream * stream, uint64_t address, uint64_t value, unsigned flags)) \
     X(StreamBatchMemOp, _v2, (struct cu_stream * stream, unsigned count, union cu_mem_op *operations, unsigned flags)) \
@@ -110,6 +121,8 @@ struct cu_event_handle { /* CUipcEventHandle */
     X(MemGetInfo, _v2, (size_t * unused, size_t * total)) \
     X(MemAlloc, _v2, (uint64_t * address, size_t size)) \
     X(MemFree, _v2, (uint64_t address)) \
+    X(MemAllocAsync, , (uint64_t * address, size_t size, struct cu_stream * stream)) \
+    X(MemFreeAsync, , (uint64_t address, struct cu_stream * stream)) \
     X(MemcpyAsync, , (uint64_t to, uint64_t from, size_t size, struct cu_stream * stream)) \
     X(MemcpyDtoDAsync, _v2, (uint64_t to, uint64_t from, size_t size, struct cu_stream * stream)) \
     X(MemcpyDtoHAsync, _v2, (void *to, uint64_t from, size_t size, struct cu_stream *stream)) \
@@ -125,6 +138,7 @@ struct cu_event_handle { /* CUipcEventHandle */
     X(MemUnmap, , (uint64_t address, size_t size)) \
     X(MemSetAccess, , (uint64_t address, size_t size, const struct cu_access *who, size_t count)) \
     X(ModuleLoadData, , (struct cu_module * *module, const void *image)) \
+    X(ModuleUnload, , (struct cu_module * module)) \
     X(ModuleGetFunction, , (struct cu_function * *function, struct cu_module * module, const char *name)) \
     X(LaunchKernel, , \
       (struct cu_function * function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
@@ -139,6 +153,7 @@ struct cu_event_handle { /* CUipcEventHandle */
     X(GraphInstantiateWithFlags, , (struct cu_exec * *exec, struct cu_graph * graph, unsigned long long flags)) \
     X(GraphExecBatchMemOpNodeSetParams, , \
       (struct cu_exec * exec, struct cu_node * node, const struct cu_batch *batch)) \
+    X(GraphExecUpdate, _v2, (struct cu_exec * exec, struct cu_graph * graph, struct cu_update * update)) \
     X(GraphLaunch, , (struct cu_exec * exec, struct cu_stream * stream)) \
     X(GraphExecDestroy, , (struct cu_exec * exec)) \
     X(GraphDestroy, , (struct cu_graph * graph))
@@ -156,6 +171,9 @@ void cu_check(const char *function, int code);
 
 /* Opens the driver and makes this GPU's primary context current. The first time it takes long. */
 void gpu_open(int device);
+
+/* The module of gpu_kernels on the current GPU. */
+struct cu_module *gpu_module(void);
 
 /* Is there a second GPU, which reaches the memory of the first? */
 bool gpu_has_peer(void);

@@ -55,6 +55,15 @@ BESIDE = {
         only("- bare: a copy and a word, the receiver spins", "py_gpu_put_to_usable", way="a copy and a word by the driver", wait="spinning"),
         only("- bare: and is woken", "py_gpu_put_to_usable", way="a copy and a word by the driver", wait="asleep")),
 }
+KERNELS = (
+    only("launch of a kernel with 4 arguments, CPU", "gpu_launch", stream="explicit"),
+    only("- on the default stream", "gpu_launch", stream="default"),
+    only("launch of a graph of 10 kernels, CPU", "gpu_graph_launch"),
+    only("10 launches recorded again into the same graph, CPU", "gpu_graph_recapture"),
+    only("launch with 4 KiB of host memory, copied in and out", "gpu_launch_host_array", memory="host"),
+    only("a parallel section of 4 streams, empty, CPU", "gpu_fork_join"),
+    only("a module loaded from the cache", "gpu_load_cached"),
+)
 CUDA_LINK = (
     only("cuda-link: an asynchronous send of 1080p float32, CPU", "gpu_cipd_send_call", **FULL, graph=False, blocking=False),
     only("- as a graph", "gpu_cipd_send_call", **FULL, graph=True, blocking=False),
@@ -120,7 +129,7 @@ def print_goals(figures, out):
 
     misses = []
     print(f"{'goal':66}{'p50':>9} {'bare':>9} {'goal':>9}", file=out)
-    for goal in (*CHANNELS, *CUDA_LINK, *PYTHON):
+    for goal in (*CHANNELS, *KERNELS, *CUDA_LINK, *PYTHON):
         row = find(figures, goal.bench, **goal.first)
         judged = [each for each in rows_of(figures, goal.bench, goal.all) if "met" in each]
         line(goal.what, row, verdict(row, judged))

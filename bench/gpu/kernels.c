@@ -81,3 +81,18 @@ const char gpu_kernels[] = ".version 6.4\n"
                            "    st.global.u64 [%r1], %r2;\n"
                            "    ret;\n"
                            "}\n";
+
+const char gpu_source[] =
+    "extern \"C\" __global__ void fill(unsigned *words, unsigned long long count, unsigned value)\n"
+    "{\n"
+    "    unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    if (i < count)\n"
+    "        words[i] = value;\n"
+    "}\n"
+    "extern \"C\" __global__ void check(const unsigned *words, unsigned long long count, unsigned value, unsigned "
+    "*bad)\n"
+    "{\n"
+    "    unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    if (i < count && words[i] != value)\n"
+    "        atomicAdd(bad, 1u);\n"
+    "}\n";

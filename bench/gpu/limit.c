@@ -152,10 +152,24 @@ static void machine(int index)
 /* ---- */
 
 static const struct kind kinds[] = {
-    { "machine", machine, true },     { "handoff", limit_handoff, false }, { "events", limit_events, false },
-    { "calls", calls, true },         { "crowd", crowd, false },           { "answers", answers, false },
-    { "driver", limit_driver, true }, { "fetch", limit_fetch, true },      { "pipeline", limit_pipeline, true },
-    { "far", limit_far, false },      { "parked", limit_parked, false },   { "sleeping", limit_sleeping, false },
+    { "machine", machine, true },
+    { "handoff", limit_handoff, false },
+    { "events", limit_events, false },
+    { "calls", calls, true },
+    { "crowd", crowd, false },
+    { "answers", answers, false },
+    { "driver", limit_driver, true },
+    { "fetch", limit_fetch, true },
+    { "pipeline", limit_pipeline, true },
+    { "far", limit_far, false },
+    { "parked", limit_parked, false },
+    { "sleeping", limit_sleeping, false },
+    { "launch", limit_launch, true },
+    { "graph", limit_kernel_graph, true },
+    { "recapture", limit_recapture, true },
+    { "staged", limit_staged, true },
+    { "fork", limit_fork, true },
+    { "load", limit_load, true },
 };
 
 int main(void)

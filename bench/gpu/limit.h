@@ -18,6 +18,18 @@ void limit_far(int index);
 void limit_parked(int index);
 void limit_sleeping(int index);
 
+/* limit_kernels.c */
+void limit_launch(int index);
+void limit_kernel_graph(int index);
+void limit_recapture(int index);
+void limit_staged(int index);
+void limit_fork(int index);
+void limit_load(int index);
+
+/* What NVRTC makes of a source with this extern "C" kernel for GPU 0: a cubin, to be freed. SLUICE_NVRTC names NVRTC,
+ * else it is where the system looks for libraries. */
+void *nvrtc_cubin(const char *text, const char *kernel);
+
 /* limit_graph.c: a copy of a frame and the word after it, as job->graph says. */
 void graph_open(uint64_t to, uint64_t from, uint64_t word);
 void graph_launch(struct cu_stream *stream, uint64_t value);

@@ -9,7 +9,10 @@ static const struct kind kinds[] = {
     { "acquire", sluice_acquire, false }, { "fetch", sluice_fetch, false },
     { "far", sluice_far, false },         { "pipeline", sluice_pipeline, false },
     { "parked", sluice_parked, false },   { "sleeping", sluice_sleeping, false },
-    { "soak", sluice_soak, false },
+    { "soak", sluice_soak, false },       { "launch", sluice_launches, true },
+    { "graph", sluice_graphs, true },     { "recapture", sluice_recapture, true },
+    { "staged", sluice_staged, true },    { "fork", sluice_forks, true },
+    { "load", sluice_load, true },
 };
 
 int main(void)

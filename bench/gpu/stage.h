@@ -54,18 +54,19 @@ enum { NO_GRAPH, GRAPH_WITH_WORD, GRAPH_THEN_WORD /* bare */ };
     X(group)    /* calls that are timed together */ \
     X(sleeping) /* 1: asleep in acquire; 2: in poll */ \
     X(in_order) \
-    X(work)    /* ns on the CPU for each frame, during the next one's copy */ \
-    X(parked)  /* streams that wait for the other side */ \
-    X(far)     /* 1: the readers' GPU is the second one */ \
-    X(staged)  /* 1: the readers have copies */ \
-    X(graph)   /* GRAPH_...: how a frame is sent */ \
-    X(slots)   /* graphs that take turns, like those of slots; bare */ \
-    X(call)    /* the driver's call, by its number; bare */ \
-    X(in_slot) /* 1: the copy goes into memory that others can map, like a slot; bare */ \
-    X(late)    /* 1: the reader's stream waits only after its CPU knows that the word is queued; bare */ \
-    X(first)   /* 1: the reader waits for the first word of a call, not the last; bare */ \
-    X(gives)   /* 1: the reader's stream writes one more word after its answer; bare */ \
-    X(cipd)    /* CIPD_...: by cuda-link's protocol */
+    X(work)       /* ns on the CPU for each frame, during the next one's copy */ \
+    X(parked)     /* streams that wait for the other side */ \
+    X(far)        /* 1: the readers' GPU is the second one */ \
+    X(staged)     /* 1: the readers have copies */ \
+    X(graph)      /* GRAPH_...: how a frame is sent */ \
+    X(slots)      /* graphs that take turns, like those of slots; bare */ \
+    X(call)       /* the driver's call, by its number; bare */ \
+    X(in_slot)    /* 1: the copy goes into memory that others can map, like a slot; bare */ \
+    X(late)       /* 1: the reader's stream waits only after its CPU knows that the word is queued; bare */ \
+    X(first)      /* 1: the reader waits for the first word of a call, not the last; bare */ \
+    X(gives)      /* 1: the reader's stream writes one more word after its answer; bare */ \
+    X(cipd)       /* CIPD_...: by cuda-link's protocol */ \
+    X(is_default) /* 1: on the default stream */
 
 struct job {
     char name[32];
