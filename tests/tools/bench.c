@@ -26,6 +26,8 @@ static const char shape[] =
     "{'handoff_spinning', 'handoff_sleeping', 'handoff_size', 'readers_waiting_latency', " \
     "'readers_waiting_commit', 'loaded_spinning', 'loaded_sleeping'}"
 
+#define KERNELS "{'kernel_launch', 'kernel_barrier', 'kernel_sobel'}"
+
 static void check_empty_folder(const char *path)
 {
     DIR *dir = opendir(path);
@@ -44,9 +46,10 @@ TEST_TIMEOUT(bench_measures_every_row, 120)
     check_json(p.out, shape);
     check_json(p.out, "{r['bench'] for r in d['rows']} == " HANDOFFS " | {'clock_read', 'begin_commit', "
                       "'acquire_release', 'readers_idle_begin_commit', 'send', 'fetch', 'idle_cpu', "
-                      "'kill_reader', 'kill_writer', 'connect'}");
+                      "'kill_reader', 'kill_writer', 'connect'} | " KERNELS);
     check_json(p.out,
-               HAVE_LIMITS(HANDOFFS " | {'send', 'fetch', 'idle_cpu', 'kill_reader', 'kill_writer', 'connect'}"));
+               HAVE_LIMITS(HANDOFFS " | " KERNELS
+                                    " | {'send', 'fetch', 'idle_cpu', 'kill_reader', 'kill_writer', 'connect'}"));
     check_json(p.out, VALUES("readers_waiting_latency", "readers") " == {1, 2, 4, 8, 16, 32, 64}");
     check_json(p.out, VALUES("readers_waiting_commit", "readers") " == {1, 2, 4, 8, 16, 32, 64}");
     check_json(p.out, VALUES("readers_idle_begin_commit", "readers") " == {1, 2, 4, 8, 16, 32, 64}");
@@ -65,6 +68,18 @@ TEST_TIMEOUT(bench_measures_chosen_rows, 60)
     CHECK_HAS(p.out, "handoff_spinning");
     CHECK_HAS(p.out, "limit p50");
     CHECK(strstr(p.out, "handoff_sleeping") == NULL);
+}
+
+TEST_TIMEOUT(bench_without_a_compiler_leaves_kernels_out, 60)
+{
+    char *path = strdup(getenv("PATH"));
+    setenv("SLUICE_CXX", "/none", 1);
+    setenv("PATH", "", 1);
+    CHECK_EQ(sluice_run(&p, "bench", "--quick", "--json", "kernel_launch", "clock_read"), 0);
+    setenv("PATH", path, 1);
+    check_json(p.out, "[r['bench'] for r in d['rows']] == ['clock_read']");
+    CHECK_HAS(p.err, "kernel_launch is left out: no C++ compiler was found");
+    free(path);
 }
 
 TEST_TIMEOUT(bench_times_stages, 60)
