@@ -145,6 +145,53 @@ def goals(figures):
     return table(["from ... to ...", "p50", "p99", "bare limit", "goal", "met"], goal_lines(figures, CHANNELS + CUDA_LINK))
 
 
+NO_KERNELS = "The run that is kept has none of these rows.\n"
+
+
+def kernels(figures):
+    lines = goal_lines(figures, KERNELS)
+    return table(["from C", "p50", "p99", "bare limit", "goal", "met"], lines) if lines else NO_KERNELS
+
+
+def kernels_python(figures):
+    """By stream; a row for each way."""
+    ways = {}
+    for each in figures.gpu["rows"]:
+        if each["bench"] == "py_gpu_kernel_launch":
+            ways.setdefault(each["params"]["way"], {})[each["params"]["stream"]] = each
+    lines = [[way, *(cell for stream in ("explicit", "default") for cell in times(rows.get(stream, {}), "p50_ns", "p99_ns", "goal_ns"))]
+             for way, rows in ways.items()]
+    return table(["a launch from Python", "on a stream, p50", "p99", "goal", "on the default stream, p50", "p99", "goal"], lines) if lines else NO_KERNELS
+
+
+def kernels_quadrants(figures):
+    """Sluice and Quadrants, each with the exception that the call raised."""
+    def cells(what, way, params):
+        found = find(figures.gpu, f"py_gpu_quadrants_{what}", way=way, **params)
+        said = found.get("params", {}).get("raises", "nothing")
+        return time(found.get("p50_ns")) + (f", raises {said}" if said != "nothing" else "")
+
+    lines = []
+    for name, device in (("", None), (", CPU", "host")):
+        for what, text, more in (("launch", "a launch on a stream", {"stream": "explicit"}), ("launch", "on the default stream", {"stream": "default"}),
+                                 ("closed_launch", "a launch on a closed stream", {}),
+                                 ("closed_synchronize", "its `synchronize()`" + (", the default stream busy for 50 ms" if not device else ""), {}),
+                                 ("with_end", "the end of `with stream`, whose work takes 50 ms", {}),
+                                 ("graph", "a graph of two kernels on a stream", {})):
+            params = {**more, "device": device}
+            lines.append([text + name, *(cells(what, way, params) for way in ("sluice", "quadrants"))])
+    lines = [line for line in lines if set(line[1:]) != {NONE}]
+    return table(["from Python", "Sluice", "Quadrants"], lines) if lines else NO_KERNELS
+
+
+def kernels_host(figures):
+    rows = (("a launch of an empty kernel", "kernel_launch"), ("a barrier of 256 threads", "kernel_barrier"),
+            ("edges of a grey picture of 1080p (Sobel)", "kernel_sobel"))
+    found = [(what, find(figures.host, bench)) for what, bench in rows]
+    lines = [[what, *times(row, "p50_ns", "p99_ns", "limit_p50_ns")] for what, row in found if row]
+    return table(["one CPU", "p50", "p99", "the same in C"], lines) if lines else NO_KERNELS
+
+
 def busy(figures):
     lines = []
     for mps, name in ((False, ""), (True, ", MPS")):
@@ -228,7 +275,7 @@ def cuda_link(figures):
 def python(figures):
     lines = []
     for row in figures.gpu["rows"]:
-        if row["bench"].startswith("py_gpu_"):
+        if row["bench"].startswith("py_gpu_") and not row["bench"].startswith(("py_gpu_kernel", "py_gpu_quadrants")):
             params = row["params"]
             words = [params[key] for key in ("way", "wait") if key in params]
             words += ["filled within"] * (params.get("fill") == "within")
@@ -280,7 +327,7 @@ def fallbacks(figures):
 
 # ---- pages ----
 
-BLOCKS = {each.__name__: each for each in (about_host, calls, peers, about, goals, busy, copies, pipelined, readers, parked, torch, cuda_link,
+BLOCKS = {each.__name__: each for each in (about_host, calls, peers, about, goals, kernels, kernels_python, kernels_quadrants, kernels_host, busy, copies, pipelined, readers, parked, torch, cuda_link,
                                            python, cuda_link_package, far, fallbacks)}
 
 

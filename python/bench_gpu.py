@@ -7,8 +7,9 @@ takes from just before a CUDA tensor is put to where the other process has a ten
 is put when the last one was taken. Each row says whether the receiver sleeps while it waits, or spins; whether the sender was
 awake before, or had slept; and whether the tensor was filled before, its kernel done, or is filled within what is measured.
 torch.multiprocessing is measured beside it, by the same steps, and cuda-link if its package is importable or --cuda-link names the
-folder that it lies in: of 1.5 and later by Exporter and Importer, of before by its classes. At last calls of sluice.cuda_link, and of
-cuda-link where that has the same, beside the bare copy into pinned memory.
+folder that it lies in: of 1.5 and later by Exporter and Importer, of before by its classes. Then calls of sluice.cuda_link, and of
+cuda-link where that has the same, beside the bare copy into pinned memory. Launches of kernels, beside the driver, cuda.core, CuPy,
+Triton and PyTorch; and, where Quadrants is installed, bench/python_quadrants.py.
 
 One JSON object comes out, with the keys of `sluice bench`; the file of -o has it all the time, as far as it has come. Without PyTorch, or a GPU that it sees, only what needs none is measured:
 calls of sluice.cuda_link, on the GPU that the driver sees (SLUICE_CUDA_DRIVER may name the fake one). Without that, too, it says why, and
@@ -16,7 +17,9 @@ ends with status 77. cuda-link loads NVIDIA's runtime by a name of its own, whic
 """
 import argparse
 import contextlib
-import importlib
+import importlib.metadata
+import importlib.util
+import json
 import os
 import pathlib
 import subprocess
@@ -29,6 +32,7 @@ sys.path[:] = [path for path in sys.path if pathlib.Path(path or ".").resolve() 
 sys.path += [str(HERE.parent / "bench"), str(HERE / "tests")]
 from peer_runtime import package_folder, place  # noqa: E402
 from python_calls import calls  # noqa: E402
+from python_kernels import kernels  # noqa: E402
 from python_kit import at_notes, note  # noqa: E402
 from python_links import links  # noqa: E402
 from python_ways import handoffs  # noqa: E402
@@ -40,9 +44,11 @@ PLACED = "SLUICE_BENCH_PLACED"  # the loader finds the runtime already
 
 def versions():
     found = {}
-    for name in ("torch", "cupy", "jax", "numpy", "cuda_link", "sluice"):
+    for name in ("torch", "cupy", "jax", "numpy", "triton", "cuda.core", "cuda_link", "sluice"):
         with contextlib.suppress(ImportError):
             found[name] = getattr(importlib.import_module(name), "__version__", "?")
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        found["quadrants"] = importlib.metadata.version("quadrants")  # used in other processes only
     return found
 
 
@@ -69,6 +75,24 @@ def find_torch():
     return None, [{"rows": "py_gpu_*, but for py_gpu_link_* and py_gpu_floor_pinned_copy", "why": why}]
 
 
+def quadrants(quick, report):
+    """bench/python_quadrants.py in processes of its own, on the GPU and on the CPU."""
+    if not importlib.util.find_spec("quadrants"):
+        report["missing"].append({"rows": "py_gpu_quadrants_*", "why": "No module named 'quadrants'"})
+        return
+    for device in ("cuda", "cpu"):
+        note(f"quadrants, {device}")
+        command = [sys.executable, HERE.parent / "bench/python_quadrants.py", device, *(["--quick"] if quick else [])]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            found = json.loads(done.stdout.strip().splitlines()[-1])
+        except (IndexError, ValueError):
+            words = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
+            found = {"missing": [{"rows": f"py_gpu_quadrants_*, {device}", "why": words}]}
+        for key, entries in found.items():
+            report[key] += entries
+
+
 def measure(options):
     out = os.fdopen(os.dup(1), "w")
     output = options.output and pathlib.Path(options.output)
@@ -92,7 +116,9 @@ def measure(options):
         if torch:
             report["rows"] += calls(torch, 500 if options.quick else 10_000)
             handoffs(torch, 50 if options.quick else 500, report)
+        kernels(torch, 50 if options.quick else 2000, report)
         links(torch, 50 if options.quick else 500, report)
+        quadrants(options.quick, report)
     if torch:
         head["gpu"] = torch.cuda.get_device_name(0)
     if output:
