@@ -35,10 +35,10 @@ int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream
     return sl_cu(context, StreamGetCaptureInfo, stream, &status, id, NULL, NULL, NULL);
 }
 
-int sl_cuda_may_launch(struct sl_cuda_context *context, struct sl_cu_stream *stream)
+int sl_cuda_may_launch(struct sl_cuda_context *context, struct sl_cu_stream *stream, uint64_t *id)
 {
     enum sl_cuda_capture state = SL_CUDA_CAPTURE_NONE;
-    int r = sl_cuda_capture(context, stream, &state, NULL);
+    int r = sl_cuda_capture(context, stream, &state, id);
 
     if (r != 0 || state == SL_CUDA_CAPTURE_NONE || state == SL_CUDA_CAPTURE_ACTIVE)
         return r;

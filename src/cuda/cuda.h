@@ -157,9 +157,9 @@ static inline bool sl_cuda_is_not_capturing(struct sl_cu_stream *stream)
     return sl_cuda.StreamIsCapturing(stream, &status) == SL_CU_OK && status == SL_CU_CAPTURE_STATUS_NONE;
 }
 
-/* May a kernel be launched on it? On a stream that captures it becomes a node of the graph. SLUICE_E_CAPTURING if the
- * capture is broken, or another one shuts the stream. */
-int sl_cuda_may_launch(struct sl_cuda_context *context, struct sl_cu_stream *stream);
+/* May a kernel be launched on it? On a stream that captures it becomes a node of the graph: `id` as above.
+ * SLUICE_E_CAPTURING if the capture is broken, or another one shuts the stream. */
+int sl_cuda_may_launch(struct sl_cuda_context *context, struct sl_cu_stream *stream, uint64_t *id);
 
 /* A blocking stream of the library's own, to be used instead of the default stream: as on every blocking stream, its
  * work runs behind all earlier work of the default stream. For words and copies: a call on the default stream itself

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "cuda/cuda.h"
 #include "kernel/graph.h"
 #include "util/result.h"
 
@@ -138,29 +137,10 @@ static int add(struct sl_needs *needs, struct sl_object *object)
     return 0;
 }
 
-/* The driver's number of the capture that the stream takes part in; 0: none, or not known. */
-static uint64_t capture_of(const struct sl_stream *stream)
+int sl_capture_needs_object(uint64_t capture, struct sl_object *object)
 {
-    struct sl_cuda_context *context = stream->object.device->state;
-    enum sl_cuda_capture state;
-    struct sl_cuda_scope scope;
-    uint64_t capture = 0;
-
-    if (stream->object.device->ops != &sl_device_cuda || sl_cuda_enter(context, SL_CUDA_PLAIN, &scope) != 0)
-        return 0;
-    if (sl_cuda_capture(context, (struct sl_cu_stream *)stream->native, &state, &capture) != 0)
-        capture = 0;
-    sl_cuda_leave(&scope);
-    return capture;
-}
-
-int sl_capture_needs_object(struct sl_stream *stream, struct sl_object *object)
-{
-    uint64_t capture = capture_of(stream);
     int r = 0;
 
-    if (capture == 0)
-        return 0;
     pthread_mutex_lock(&lock);
     struct sl_recording *recording = by_capture(capture);
     if (recording)

@@ -197,9 +197,10 @@ static int parameters(struct sl_kernel *kernel, struct sluice_parameter *paramet
 /* A graph that will have the kernel keeps it loaded. */
 static int may_record(struct sl_cuda_context *context, struct sl_kernel *kernel, struct sl_stream *stream)
 {
-    int r = sl_cuda_may_launch(context, (struct sl_cu_stream *)stream->native);
+    uint64_t capture;
+    int r = sl_cuda_may_launch(context, (struct sl_cu_stream *)stream->native, &capture);
 
-    return r == 0 ? sl_capture_needs(stream, &kernel->object) : r;
+    return r == 0 ? sl_capture_needs(capture, &kernel->object) : r;
 }
 
 static int launch(const struct sl_call *call, struct sl_stream *stream)

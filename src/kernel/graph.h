@@ -70,12 +70,14 @@ int sl_captures_take(uint64_t stream, struct sl_recording **recording);
 int sl_captures_refuse(uint64_t stream, uint64_t capture);
 void sl_recording_free(struct sl_recording *recording);
 
-/* The graph that the stream's capture becomes keeps the object alive: to be called before a kernel is launched on a
- * GPU. SLUICE_E_NO_MEMORY. */
-int sl_capture_needs_object(struct sl_stream *stream, struct sl_object *object);
-static inline int sl_capture_needs(struct sl_stream *stream, struct sl_object *object)
+/* The graph that a capture becomes keeps the object alive: to be called before a kernel is launched on a GPU.
+ * `capture`: the driver's number; 0: none. SLUICE_E_NO_MEMORY. */
+int sl_capture_needs_object(uint64_t capture, struct sl_object *object);
+static inline int sl_capture_needs(uint64_t capture, struct sl_object *object)
 {
-    return atomic_load_explicit(&sl_captures, memory_order_acquire) == 0 ? 0 : sl_capture_needs_object(stream, object);
+    bool any = capture != 0 && atomic_load_explicit(&sl_captures, memory_order_acquire) > 0;
+
+    return any ? sl_capture_needs_object(capture, object) : 0;
 }
 
 /* ---- behind the public calls of sluice/graph.h, which checks their pointers ---- */
