@@ -58,18 +58,22 @@ def timed(call):
 # ---- both systems by the same methods ----
 
 class Sluice:
-    """`memory`: two arrays, on a GPU or in the CPU's memory."""
+    """`memory`: two arrays, on a GPU or in the CPU's memory; `torch`: PyTorch, if they are its tensors."""
     name = "sluice"
 
-    def __init__(self, device, memory):
+    def __init__(self, device, memory, torch):
         import sluice
-        self.sluice, self.device, self.memory = sluice, device, memory
+        self.sluice, self.device, self.memory, self.torch = sluice, device, memory, torch
         self.kernel = sluice.Kernels(SOURCE, device=device, name="bench.cu").check
         self.default = sluice.Stream.default(device)
         self.spin = sluice.Kernels(SPIN, device=device)["spin"] if device != "host" else None
 
     def stream(self):
         return self.sluice.Stream(self.device)
+
+    def around(self, stream):
+        """While this stream is PyTorch's current one, none waits for another."""
+        return self.torch.cuda.stream(stream.to_torch()) if self.torch and stream else contextlib.nullcontext()
 
     def launch(self, stream):
         self.kernel(self.memory[0], 0, 7, self.memory[1], grid=1, block=1, stream=stream or self.default)
@@ -142,6 +146,9 @@ class Quadrants:
     def stream(self):
         return self.qd.create_stream()
 
+    def around(self, stream):
+        return contextlib.nullcontext()
+
     def launch(self, stream):
         self.check(self.memory[0], 0, 7, self.memory[1], qd_stream=stream)
 
@@ -175,11 +182,14 @@ def launches(systems, driver, rounds, report):
 
 
 def group_of(system, stream):
+    around = system.around(stream)
+
     def launch_all():
-        before = now()
-        for _ in range(GROUP):
-            system.launch(stream)
-        return now() - before
+        with around:
+            before = now()
+            for _ in range(GROUP):
+                system.launch(stream)
+            return now() - before
     return launch_all
 
 
@@ -232,12 +242,23 @@ def graphs(system, rounds, report):
     add(report, "graph", system, some)
 
 
+def arrays(device, driver):
+    """(two arrays, PyTorch if they are its tensors)."""
+    if not driver:
+        return [(ctypes.c_int * 1024)() for _ in range(2)], None
+    with contextlib.suppress(ImportError):
+        import torch
+        if torch.cuda.is_available():
+            return [torch.zeros(1024, dtype=torch.int32, device=device) for _ in range(2)], torch
+    return [Interface(driver.memory()) for _ in range(2)], None
+
+
 def compare(device, quick):
     report = {"rows": [], "missing": [], "failed": [], "params": {"device": "host"} if device == "host" else {}}
     driver = Driver() if device != "host" else None
-    memory = [Interface(driver.memory()) for _ in range(2)] if driver else [(ctypes.c_int * 1024)() for _ in range(2)]
+    memory, torch = arrays(device, driver)
     systems = []
-    for name, make in (("sluice", lambda: Sluice(device, memory)), ("quadrants", lambda: Quadrants(device))):
+    for name, make in (("sluice", lambda: Sluice(device, memory, torch)), ("quadrants", lambda: Quadrants(device))):
         try:
             systems.append(make())
         except Exception as error:
