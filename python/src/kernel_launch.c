@@ -12,9 +12,25 @@
 
 /* ---- shape ---- */
 
+/* `sizes` is what the program passed, of which `size` is one number. */
+static int set_size(PyObject *size, PyObject *sizes, const char *what, uint32_t *into)
+{
+    long long value = size ? (long long)PyNumber_AsSsize_t(size, NULL) : -1;
+
+    if (value == -1 && PyErr_Occurred())
+        return -1;
+    if (value < 1 || value > UINT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "%s is %R: each number must be 1 to 4,294,967,295", what, sizes);
+        return -1;
+    }
+    *into = (uint32_t)value;
+    return 0;
+}
+
 static int set_sizes(PyObject *sizes, const char *what, uint32_t shape[3])
 {
     Py_ssize_t count = PySequence_Size(sizes);
+    int r = 0;
 
     if (count < 0)
         return -1;
@@ -22,19 +38,12 @@ static int set_sizes(PyObject *sizes, const char *what, uint32_t shape[3])
         PyErr_Format(PyExc_ValueError, "%s is %R: it must be one to three numbers, of x, y and z", what, sizes);
         return -1;
     }
-    for (Py_ssize_t i = 0; i < count; i++) {
+    for (Py_ssize_t i = 0; i < count && r == 0; i++) {
         PyObject *size = PySequence_GetItem(sizes, i);
-        long long value = size ? (long long)PyNumber_AsSsize_t(size, NULL) : -1;
+        r = set_size(size, sizes, what, &shape[i]);
         Py_XDECREF(size);
-        if (value == -1 && PyErr_Occurred())
-            return -1;
-        if (value < 1 || value > UINT32_MAX) {
-            PyErr_Format(PyExc_ValueError, "%s is %R: each number must be 1 to 4,294,967,295", what, sizes);
-            return -1;
-        }
-        shape[i] = (uint32_t)value;
     }
-    return 0;
+    return r;
 }
 
 /* The size of an image is its width and height, that of an array its last two extents, without channels. */
@@ -83,7 +92,7 @@ static int set_frame(struct state *state, PyObject *object, uint32_t shape[3])
 /* Of an array of another library, by its .shape. 1 without an exception if it has no extents. */
 static int set_foreign(PyObject *object, uint32_t shape[3])
 {
-    PyObject *sizes = PyLong_Check(object) ? NULL : PyObject_GetAttrString(object, "shape");
+    PyObject *sizes = PyObject_GetAttrString(object, "shape");
     int64_t extents[SLUICE_MAX_DIMS];
     Py_ssize_t count = sizes ? PySequence_Size(sizes) : 0;
 
@@ -103,6 +112,8 @@ int shape_parse(struct state *state, PyObject *object, const char *what, uint32_
 {
     int r;
 
+    if (PyLong_Check(object))
+        return set_size(object, object, what, shape);
     if (PyTuple_Check(object) || PyList_Check(object))
         return set_sizes(object, what, shape);
     if (Py_IS_TYPE(object, state->frame) || Py_IS_TYPE(object, state->writer_frame))
@@ -116,10 +127,7 @@ int shape_parse(struct state *state, PyObject *object, const char *what, uint32_
                      object);
         return -1;
     }
-    PyObject *one = PyTuple_Pack(1, object);
-    r = one ? set_sizes(one, what, shape) : -1;
-    Py_XDECREF(one);
-    return r;
+    return set_size(object, object, what, shape);
 }
 
 /* ---- keywords ---- */
