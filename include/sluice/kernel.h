@@ -175,7 +175,7 @@ struct sluice_argument {
     uint32_t kind;   /* enum sluice_argument_kind */
     uint32_t access; /* enum sluice_access */
     const void *data;
-    uint64_t bytes; /* of memory: 0: not known */
+    uint64_t bytes; /* of memory: 0: not known; SLUICE_CHECK=streams then guesses (docs/kernels.md) */
     long long integer;
     double real;
     struct sluice_dtype dtype; /* of memory: its elements, which must be what the parameter points to; 0 bits: any */

@@ -83,6 +83,8 @@ int sluice_reader_close(sluice_reader **handle)
             *handle = NULL;
         return r;
     }
+    if (sl_checks_streams())
+        sl_check_slot_over(NULL);
     reader->ops->reader_stop(reader); /* also wakes an acquire on another thread */
     reader->ops->reader_stopped(reader);
     if (sl_object_unname(&reader->object, SL_END_CLOSED))
@@ -103,6 +105,14 @@ static void take_frame(struct sluice_reader *reader, const struct sluice_frame *
         return;
     sl_check_take_over(SL_HAND_COMMIT, reader->name, view.behind);
     sl_check_slot(view.address, view.format->slot_bytes, view.behind);
+}
+
+static void give_frame(struct sluice_reader *reader, const struct sluice_frame *frame)
+{
+    struct sl_view view = { .behind = SLUICE_ON_CPU };
+
+    if (reader->ops->reader_view(reader, frame, &view) == 0)
+        sl_check_slot_over(view.address);
 }
 
 /* On a reader that is held. */
@@ -149,7 +159,9 @@ int sluice_reader_release(sluice_reader *handle, struct sluice_frame *frame, str
     SL_STAGE_BEGIN(RELEASE);
     if (sl_checks_streams())
         sl_check_hand_over(SL_HAND_RELEASE, reader->name, stream);
-    if ((r = check_frame(reader, frame)) == 0)
+    if ((r = check_frame(reader, frame)) == 0 && sl_checks_streams())
+        give_frame(reader, frame);
+    if (r == 0)
         r = sl_frame_streams_in_use(&reader->streams) ? sl_release_behind_all(reader, frame, stream)
                                                       : reader->ops->release(reader, frame, stream);
     SL_STAGE_END(RELEASE);

@@ -80,6 +80,8 @@ int sluice_writer_close(sluice_writer **handle)
             *handle = NULL;
         return r;
     }
+    if (sl_checks_streams())
+        sl_check_slot_over(NULL);
     if (sl_object_unname(&writer->object, SL_END_CLOSED))
         sl_object_drop(&writer->object);
     sl_object_drop(&writer->object);
@@ -137,19 +139,31 @@ int sluice_writer_wait_readers(sluice_writer *handle, uint32_t count, int64_t ti
     return sl_writer_wait_readers(handle, count, timeout_ns);
 }
 
+static void give_slot(struct sluice_writer *writer, const struct sluice_frame *frame)
+{
+    struct sl_view view = { .address = NULL };
+
+    if (writer->ops->writer_view(writer, frame, &view) == 0)
+        sl_check_slot_over(view.address);
+}
+
 static int commit(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream)
 {
     int r = sl_stream_wait_check(stream);
 
-    if (sl_checks_streams())
+    if (sl_checks_streams()) {
         sl_check_hand_over(SL_HAND_COMMIT, writer->name, stream);
+        give_slot(writer, frame);
+    }
     return r == 0 ? writer->ops->commit(writer, frame, stream) : r;
 }
 
 static int cancel(struct sluice_writer *writer, struct sluice_frame *frame, struct sluice_stream stream)
 {
-    if (sl_checks_streams())
+    if (sl_checks_streams()) {
         sl_check_hand_over(SL_HAND_RELEASE, writer->name, stream);
+        give_slot(writer, frame);
+    }
     return writer->ops->cancel(writer, frame, stream);
 }
 

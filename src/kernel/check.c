@@ -44,6 +44,62 @@ void sl_check_start(void)
     pthread_once(&once, read_environment);
 }
 
+/* ---- slots ---- */
+
+static struct slot {
+    const void *at;
+    uint64_t bytes;
+} slots[SL_CHECK_SLOTS]; /* of frames that are held; from old to new, under the lock of order.c */
+static uint32_t slot_count;
+
+static bool is_in(const struct slot *slot, const void *memory)
+{
+    return (uintptr_t)memory - (uintptr_t)slot->at < slot->bytes;
+}
+
+static void drop_slot(uint32_t index)
+{
+    memmove(&slots[index], &slots[index + 1], (--slot_count - index) * sizeof *slots);
+}
+
+static bool find_slot(const void *memory, const void **start, uint64_t *bytes)
+{
+    bool found = false;
+
+    sl_order_lock();
+    for (uint32_t i = 0; i < slot_count && !found; i++)
+        if ((found = is_in(&slots[i], memory))) {
+            *start = slots[i].at;
+            *bytes = slots[i].bytes;
+        }
+    sl_order_unlock();
+    return found;
+}
+
+void sl_check_slot(const void *slot, uint64_t bytes, struct sluice_stream behind)
+{
+    const struct slot new = { slot, bytes };
+
+    sl_history_begin(slot, bytes, behind, "it is ready only");
+    sl_order_lock();
+    for (uint32_t i = slot_count; i-- > 0;)
+        if (is_in(&slots[i], slot) || is_in(&new, slots[i].at))
+            drop_slot(i);
+    if (slot_count == SL_CHECK_SLOTS)
+        drop_slot(0);
+    slots[slot_count++] = new;
+    sl_order_unlock();
+}
+
+void sl_check_slot_over(const void *slot)
+{
+    sl_order_lock();
+    for (uint32_t i = slot_count; i-- > 0;)
+        if (!slot || slots[i].at == slot)
+            drop_slot(i);
+    sl_order_unlock();
+}
+
 /* ---- which memory ---- */
 
 struct dimension {
@@ -98,14 +154,14 @@ static struct sl_range range_of_array(const struct sluice_array *array)
     return range;
 }
 
-/* Memory of unknown size: a whole scratch block, else its first byte. The driver knows the allocation, but libraries
- * that allocate a lot at once put unrelated arrays there. */
+/* Memory of unknown size: the scratch block or the slot in which it lies, else its first byte. The driver knows the
+ * allocation, but libraries that allocate a lot at once put unrelated arrays there. */
 static struct sl_range range_of_memory(const struct sluice_argument *given)
 {
     const void *memory = given->data;
     uint64_t bytes = given->bytes;
 
-    if (bytes == 0 && !sl_memory_block(given->data, &memory, &bytes)) {
+    if (bytes == 0 && !sl_memory_block(given->data, &memory, &bytes) && !find_slot(given->data, &memory, &bytes)) {
         memory = given->data;
         bytes = 1;
     }
@@ -197,11 +253,4 @@ void sl_check_launched(const struct sl_launching *launching, uint64_t number, in
         sl_history_undo(number);
     else if (result == 0 && launching->any_host && !sl_kernel_kind(launching->kernel->object.device)->is_pinned)
         sl_stream_add_host_wait(atomic_load_explicit(&launching->stream->object.id, memory_order_relaxed));
-}
-
-/* ---- frames ---- */
-
-void sl_check_slot(const void *slot, uint64_t bytes, struct sluice_stream behind)
-{
-    sl_history_begin(slot, bytes, behind, "it is ready only");
 }

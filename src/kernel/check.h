@@ -13,6 +13,7 @@
 #define SL_ORDER_EVENTS   256 /* the same for events */
 #define SL_ORDER_CHANNELS 32
 #define SL_HISTORY_USES   1024
+#define SL_CHECK_SLOTS    128
 
 /* ---- order.c: what is ordered behind what ---- */
 

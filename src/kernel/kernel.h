@@ -230,3 +230,6 @@ void sl_check_take_over(enum sl_hand_over how, const char *channel, struct sluic
 void sl_check_slot(const void *slot, uint64_t bytes, struct sluice_stream behind);
 
 #endif
+/* Its frame is given back; NULL: a channel is closed, and all frames count as given back. */
+void sl_check_slot_over(const void *slot);
+

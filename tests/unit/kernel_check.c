@@ -575,6 +575,35 @@ TEST(a_frame_is_named_by_its_number_and_channel)
     close_channel(&channel);
 }
 
+/* A pointer into a frame in hand counts as its slot; of a frame that was given back, and of other memory, as a byte. */
+TEST(memory_in_a_slot_counts_as_the_slot)
+{
+    struct channel channel = open_channel("check_pointer");
+    struct sluice_frame begun, frame;
+    struct sluice_array image;
+    struct fixture f;
+
+    begin(&f);
+    CHECK_OK(sluice_writer_begin(channel.writer, 0, &begun));
+    CHECK_OK(sluice_frame_array(&begun, NULL, &image));
+    CHECK_OK(write_to(&f, f.a, SLUICE_MEMORY(image.data)));
+    CHECK_SAYS(write_to(&f, f.b, SLUICE_MEMORY((char *)image.data + 100)), SLUICE_E_ORDER, "kernel 'blur' may still");
+    CHECK_OK(sluice_writer_commit(channel.writer, &begun, f.a));
+    CHECK_OK(sluice_stream_wait_stream(f.b, f.a));
+    CHECK_OK(write_to(&f, f.a, SLUICE_MEMORY(image.data)));
+    CHECK_OK(write_to(&f, f.b, SLUICE_MEMORY((char *)image.data + 100)));
+    CHECK_OK(sluice_reader_acquire(channel.reader, f.a, SLUICE_S, &frame));
+    CHECK_OK(sluice_frame_array(&frame, NULL, &image));
+    CHECK_OK(read_from(&f, f.a, SLUICE_MEMORY(image.data)));
+    struct sluice_argument end_of_it = bytes_at((char *)image.data + 255, 1);
+    CHECK_SAYS(write_to(&f, f.b, end_of_it), SLUICE_E_ORDER, "kernel 'look' may still read it");
+    CHECK_OK(sluice_reader_release(channel.reader, &frame, f.a));
+    CHECK_OK(write_to(&f, f.a, SLUICE_MEMORY(f.memory)));
+    CHECK_OK(write_to(&f, f.b, SLUICE_MEMORY(f.memory + 100)));
+    end(&f);
+    close_channel(&channel);
+}
+
 TEST(commit_orders_the_reader_s_work_and_release_the_writer_s)
 {
     struct channel channel = open_channel("check_frames");
