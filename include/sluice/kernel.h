@@ -52,7 +52,8 @@ struct sluice_module_params {
                                    "--use_fast_math". On host all but -D, -U and -I are ignored, with a warning */
     uint32_t option_count;
     uint32_t flags; /* of enum sluice_module_flags */
-    /* The kernels of a source: "blur", "scale<float>". NULL: each __global__ function that is no template. */
+    /* The kernels of a source: "blur", "scale<float>". NULL: each __global__ function that is no template
+     * and that no #if leaves out. */
     const char *const *kernels;
     uint32_t kernel_count;
     uint32_t reserved;
@@ -132,7 +133,7 @@ struct sluice_kernel_info {
     uint32_t parameter_count; /* UINT32_MAX: not known */
     uint32_t most_threads;    /* of a block */
     uint32_t registers;       /* of a thread; 0 on host */
-    uint32_t shared;          /* bytes of a block, without those given at a launch */
+    uint32_t shared;          /* bytes of a block, without those given at a launch; 0 on host */
     uint32_t local;           /* bytes of a thread; 0 on host */
     struct sluice_parameter parameters[SLUICE_MAX_PARAMETERS];
 };

@@ -195,7 +195,7 @@ class Kernel:
         """of a thread; 0 on host"""
     @property
     def shared(self) -> int:
-        """bytes of shared memory of a block, without those of shared="""
+        """bytes of shared memory of a block, without those of shared=; 0 on host"""
     @property
     def local(self) -> int:
         """bytes of local memory of a thread; 0 on host"""

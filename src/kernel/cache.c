@@ -264,20 +264,29 @@ bool sl_cache_find(const struct sl_source *source, const char *compiler, struct 
 
 /* ---- writing ---- */
 
+/* The code's kernels are the source's in order, without those that are left out: "". */
+static const char *next_symbol(const char *kernel, const struct sl_code *code, uint32_t *next)
+{
+    if (*next < code->kernel_count && strcmp(code->kernels[*next].name, kernel) == 0)
+        return code->kernels[(*next)++].symbol;
+    return "";
+}
+
 /* The entry is one block, to be freed. False: there is no memory, or it would be too large. */
-static bool make_entry(const struct key *key, const struct sl_code *code, char **entry, size_t *size)
+static bool make_entry(const struct key *key, const struct sl_source *source, const struct sl_code *code, char **entry,
+                       size_t *size)
 {
     struct head head = { .key = key->size, .log = strlen(code->log) + 1, .bytes = code->size };
 
-    for (uint32_t i = 0; i < code->kernel_count; i++)
-        head.symbols += strlen(code->kernels[i].symbol) + 1;
+    for (uint32_t i = 0, next = 0; i < source->kernel_count; i++)
+        head.symbols += strlen(next_symbol(source->kernels[i], code, &next)) + 1;
     *size = sizeof head + head.key + head.symbols + head.log + head.bytes;
     if (*size > MOST_BYTES || !(*entry = malloc(*size)))
         return false;
     size_t at = put(*entry, 0, &head, sizeof head);
     at = put(*entry, at, key->bytes, key->size);
-    for (uint32_t i = 0; i < code->kernel_count; i++)
-        at = put_text(*entry, at, code->kernels[i].symbol);
+    for (uint32_t i = 0, next = 0; i < source->kernel_count; i++)
+        at = put_text(*entry, at, next_symbol(source->kernels[i], code, &next));
     at = put_text(*entry, at, code->log);
     put(*entry, at, code->bytes, code->size);
     sl_cache_seal(*entry, *size);
@@ -295,7 +304,7 @@ void sl_cache_store(const struct sl_source *source, const char *compiler, const 
         return;
     if (make_key(source, compiler, &key)) {
         name_of(&key, name);
-        if (make_entry(&key, code, &entry, &size)) {
+        if (make_entry(&key, source, code, &entry, &size)) {
             if (sl_os_private_replace(dir, name, entry, size) != 0)
                 sl_log(SLUICE_LOG_WARN, "%s is compiled again next time, as the cache of kernels does not keep it: %s",
                        source->name, sl_last_error());

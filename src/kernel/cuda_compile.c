@@ -15,7 +15,6 @@
 #include "util/result.h"
 
 #define OWN_OPTIONS 2
-#define DESCRIPTION "<kernel %u>" /* in messages: what describes a kernel, behind the source */
 
 /* ---- for which architecture ---- */
 
@@ -165,7 +164,7 @@ static const char *kernel_of_error(const struct sl_source *source, const char *e
 {
     unsigned index;
 
-    return sscanf(error, DESCRIPTION, &index) == 1 && index < source->kernel_count ? source->kernels[index] : NULL;
+    return sscanf(error, SL_KERNEL_LINE, &index) == 1 && index < source->kernel_count ? source->kernels[index] : NULL;
 }
 
 static int fail_by_log(const struct build *build)
@@ -174,8 +173,8 @@ static int fail_by_log(const struct build *build)
     int length;
     const char *error = first_error(build->log, &length), *kernel = kernel_of_error(source, error);
 
-    if (kernel && memmem(error, (size_t)length, "undefined", 9))
-        return sl_fail(SLUICE_E_INVALID, "%s has no kernel '%.200s'", source->name, kernel);
+    if (kernel && sl_unknown_kernels(source, build->log))
+        return SLUICE_E_INVALID;
     if (kernel)
         return sl_fail(SLUICE_E_COMPILE, "%s: kernel '%.200s'%.*s", source->name, kernel,
                        length - (int)strcspn(error, ":"), error + strcspn(error, ":"));
@@ -296,7 +295,7 @@ static int build_all(struct build *build, const struct target *target, struct sl
 
 static char *whole_text(const struct sl_source *source)
 {
-    char *description = sl_description_text(source, "#line 1 \"<kernel %1$u>\"\nSL_DESCRIBE(%1$u, %2$s)\n");
+    char *description = sl_description_text(source, "SL_DESCRIBE(%1$u, %2$s)\n");
     char *text = description ? malloc(source->bytes + strlen(description) + 2) : NULL;
 
     if (text) {

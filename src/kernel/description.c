@@ -28,15 +28,17 @@ char *sl_description_text(const struct sl_source *source, const char *each)
     size_t room = sl_describe_cuh_size + 1, at = sl_describe_cuh_size;
 
     for (uint32_t i = 0; i < source->kernel_count; i++)
-        room += 2 * strlen(source->kernels[i]) + strlen(each) + 32;
+        room += 2 * strlen(source->kernels[i]) + strlen(each) + 64;
     char *text = malloc(room);
     if (!text)
         return NULL;
     memcpy(text, sl_describe_cuh, sl_describe_cuh_size + 1);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    for (uint32_t i = 0; i < source->kernel_count; i++)
+    for (uint32_t i = 0; i < source->kernel_count; i++) {
+        at += (size_t)snprintf(text + at, room - at, "#line 1 \"" SL_KERNEL_LINE "\"\n", i);
         at += (size_t)snprintf(text + at, room - at, each, i, source->kernels[i]);
+    }
 #pragma GCC diagnostic pop
     return text;
 }
@@ -107,24 +109,24 @@ static bool read_parameter(const char *at, struct sluice_parameter *parameter)
     return is_valid(parameter);
 }
 
-static int read_one(const struct sl_source *source, uint32_t index, const struct sl_code *code,
-                    struct sl_description *description, struct sluice_parameter *parameters)
+static int read_one(const struct sl_source *source, const struct sl_code *code, struct sl_description *description,
+                    struct sluice_parameter *parameters)
 {
     struct words words;
-    const char *at = find(code->bytes, code->size, index, &words);
+    const char *at = find(code->bytes, code->size, code->kernel_count, &words);
 
     if (!at)
         return sl_fail(SLUICE_E_COMPILE, "%s: the compiler has not described kernel '%s'", source->name,
-                       source->kernels[index]);
+                       description->name);
     if (words.count > SLUICE_MAX_PARAMETERS)
         return sl_fail(SLUICE_E_LIMIT,
                        "kernel '%s' (%s) has %" PRIu32 " parameters, there can be %d: put some into a "
                        "struct",
-                       source->kernels[index], source->name, words.count, SLUICE_MAX_PARAMETERS);
+                       description->name, source->name, words.count, SLUICE_MAX_PARAMETERS);
     for (uint32_t i = 0; i < words.count; i++, at += sizeof(struct parameter_words))
         if (!read_parameter(at, &parameters[i]))
             return sl_fail(SLUICE_E_COMPILE, "%s: the description of kernel '%s' is damaged", source->name,
-                           source->kernels[index]);
+                           description->name);
     description->count = words.count;
     description->parameters = parameters;
     return 0;
@@ -162,16 +164,20 @@ int sl_code_make(const struct sl_source *source, const void *bytes, size_t size,
         return sl_fail(SLUICE_E_NO_MEMORY, "%s: no memory for its kernels", source->name);
     struct sluice_parameter *parameters = (void *)(kernels + count);
     char *at = (char *)(parameters + (size_t)count * SLUICE_MAX_PARAMETERS);
-    *code = (struct sl_code){
-        .block = kernels, .bytes = memcpy(at, bytes, size), .size = size, .kernel_count = count, .kernels = kernels
-    };
+    *code = (struct sl_code){ .block = kernels, .bytes = memcpy(at, bytes, size), .size = size, .kernels = kernels };
     at += size + 1; /* PTX ends with a 0 */
     code->log = put_text(&at, log);
     for (uint32_t i = 0; i < count && r == 0; i++) {
-        kernels[i].name = put_text(&at, source->kernels[i]);
-        kernels[i].symbol = put_text(&at, symbols[i]);
-        r = read_one(source, i, code, &kernels[i], parameters + (size_t)i * SLUICE_MAX_PARAMETERS);
+        struct sl_description *kernel = &kernels[code->kernel_count];
+        if (!*symbols[i])
+            continue;
+        kernel->name = put_text(&at, source->kernels[i]);
+        kernel->symbol = put_text(&at, symbols[i]);
+        r = read_one(source, code, kernel, parameters + (size_t)i * SLUICE_MAX_PARAMETERS);
+        code->kernel_count++;
     }
+    if (r == 0 && code->kernel_count == 0)
+        r = sl_fail(SLUICE_E_COMPILE, "%s: no kernel was compiled", source->name);
     if (r != 0)
         sl_code_free(code);
     return r;

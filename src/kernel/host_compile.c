@@ -239,8 +239,8 @@ static char *whole_text(const struct sl_source *source, size_t *size)
         if ((text = malloc(room)) != NULL) {
             memcpy(text, description, at);
             at += write_macros(source, text + at, room - at);
-            at += (size_t)snprintf(text + at, room - at, "#line 1 \"%s\"\n%.*s\n#line 1 \"<kernels>\"\n%s", name,
-                                   (int)source->bytes, source->text, description + sl_describe_cuh_size);
+            at += (size_t)snprintf(text + at, room - at, "#line 1 \"%s\"\n%.*s\n%s", name, (int)source->bytes,
+                                   source->text, description + sl_describe_cuh_size);
             *size = at;
         }
     }

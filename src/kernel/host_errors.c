@@ -273,6 +273,8 @@ int sl_host_compile_failed(const struct sl_source *source, const char *log, int 
 
     if (find_outside(source, log, !any, &word))
         return say_outside(source, &word);
+    if (!any && sl_unknown_kernels(source, log))
+        return SLUICE_E_INVALID;
     if (!any)
         return say_other(source, log, status);
     return sl_fail(SLUICE_E_COMPILE, "%s(%u): error: %.*s", source->name, first.line, first.length, first.text);

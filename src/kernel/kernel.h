@@ -23,6 +23,7 @@ struct sl_source {
     uint32_t option_count;
     const char *const *kernels; /* as C++ names them: "blur", "fx::blur", "scale<float>" */
     uint32_t kernel_count;
+    bool *unknown; /* NULL, or one a kernel: set by a compiler that has found no kernel of this name */
 };
 
 /* Finds the __global__ functions of a text that are no templates. Comments, strings and directives of the preprocessor
@@ -50,20 +51,32 @@ struct sl_code {
 };
 void sl_code_free(struct sl_code *code);
 
-/* Makes a code of its parts. symbols[k]: that of source->kernels[k]. The parameters are read from the compiled
- * bytes: each kernel's description is found there by its mark. SLUICE_E_LIMIT for too many parameters;
- * SLUICE_E_COMPILE if a description is missing. */
+/* Makes a code of its parts. symbols[k]: that of source->kernels[k]; "": it has been left out. The parameters are read
+ * from the compiled bytes: each kernel's description is found there by its mark. SLUICE_E_LIMIT for too many
+ * parameters; SLUICE_E_COMPILE if a description is missing. */
 int sl_code_make(const struct sl_source *source, const void *bytes, size_t size, const char *const *symbols,
                  const char *log, struct sl_code *code);
 
 /* The C++ text to append to a source, so that the compiled bytes describe its kernels: the template, and
- * `each` of them as line, e.g. "SL_DESCRIBE(%u, %s)\n" with the kernel's number and name. One block, to be freed;
- * NULL if there is no memory. */
+ * `each` of them as a line of SL_KERNEL_LINE, e.g. "SL_DESCRIBE(%u, %s)\n" with the kernel's number and name. One
+ * block, to be freed; NULL if there is no memory. */
 char *sl_description_text(const struct sl_source *source, const char *each);
 
 /* "unsigned char *", "const float *", "int", "sluice_in"; for messages. */
 #define SL_TYPE_NAME 64
 const char *sl_parameter_type(const struct sluice_parameter *parameter, char text[SL_TYPE_NAME]);
+
+/* ---- unknown.c: kernels that the preprocessor leaves out ---- */
+
+#define SL_KERNEL_LINE "<kernel %u>" /* the file of a kernel's description, in a compiler's messages */
+
+/* By the log of a compilation whose errors are all in descriptions: does the compiler not know some of the kernels?
+ * Then sets their `unknown`, and names the first in the message. */
+bool sl_unknown_kernels(const struct sl_source *source, const char *log);
+
+/* Takes them out of source->kernels, which is `kernels`. False if there are none, or if none would stay: then with a
+ * message for SLUICE_E_INVALID. */
+bool sl_unknown_leave_out(struct sl_source *source, const char **kernels);
 
 /* ---- cache.c: compiled code on disk ---- */
 
@@ -128,7 +141,7 @@ struct sl_kernel_ops {
     int (*compiler)(struct sl_device *device, char *text, size_t size);
     /* Which compiler there is, in words for people, without a device. SLUICE_E_UNSUPPORTED as above. */
     int (*compiler_name)(char *text, size_t size);
-    /* SLUICE_E_COMPILE with the first error as the message; code->log is set then, too. */
+    /* SLUICE_E_COMPILE with the first error as the message; SLUICE_E_INVALID for kernels that are `unknown`. */
     int (*compile)(struct sl_device *device, const struct sl_source *source, struct sl_code *code);
 
     /* Loads module->code into the device; sets ->native. Invalidates no capture. */
@@ -229,7 +242,7 @@ void sl_check_take_over(enum sl_hand_over how, const char *channel, struct sluic
 /* A frame begins in this slot; work on other streams must be ordered behind `behind`, unless that is SLUICE_ON_CPU. */
 void sl_check_slot(const void *slot, uint64_t bytes, struct sluice_stream behind);
 
-#endif
 /* Its frame is given back; NULL: a channel is closed, and all frames count as given back. */
 void sl_check_slot_over(const void *slot);
 
+#endif

@@ -59,7 +59,30 @@ static void finish_module(struct sl_object *object)
     sl_code_free(&module->code);
 }
 
-static int build(struct sl_module *module, const struct sl_source *source, uint32_t flags)
+/* What the scan of a source finds may be left out by the preprocessor; then the rest is compiled. */
+static int compile_found(struct sl_module *module, const struct sl_source *source)
+{
+    const struct sl_kernel_ops *ops = sl_kernel_kind(module->object.device);
+    const size_t size = source->kernel_count * sizeof *source->kernels;
+    const char **kernels = malloc(size);
+    struct sl_source rest = *source;
+    int r = SLUICE_E_NO_MEMORY;
+
+    rest.unknown = calloc(source->kernel_count, sizeof *rest.unknown);
+    if (kernels && rest.unknown) {
+        rest.kernels = memcpy(kernels, source->kernels, size);
+        do
+            r = ops->compile(module->object.device, &rest, &module->code);
+        while (r == SLUICE_E_INVALID && sl_unknown_leave_out(&rest, kernels));
+    } else {
+        sl_say("%s: no memory for the names of its kernels", source->name);
+    }
+    free(kernels);
+    free(rest.unknown);
+    return r;
+}
+
+static int build(struct sl_module *module, const struct sl_source *source, bool found, uint32_t flags)
 {
     struct sl_device *device = module->object.device;
     const struct sl_kernel_ops *ops = sl_kernel_kind(device);
@@ -73,7 +96,7 @@ static int build(struct sl_module *module, const struct sl_source *source, uint3
         sl_compile_log_set(module->code.log);
         return 0;
     }
-    r = ops->compile(device, source, &module->code);
+    r = found ? compile_found(module, source) : ops->compile(device, source, &module->code);
     if (r == 0 && cached)
         sl_cache_store(source, compiler, &module->code);
     return r;
@@ -102,7 +125,7 @@ static int build_source(struct sl_module *module, const char *text, size_t bytes
         source.kernels = found;
     }
     if (r == 0)
-        r = build(module, &source, params->flags);
+        r = build(module, &source, found != NULL, params->flags);
     free((void *)found);
     return r;
 }

@@ -157,6 +157,25 @@ TEST_TIMEOUT(options_and_kernels_that_are_asked_for, 60)
     kernel_test_end(&test);
 }
 
+TEST_TIMEOUT(kernels_that_the_preprocessor_leaves_out, 60)
+{
+    static const char text[] = "#ifdef WIDE\n__global__ void wide(int *p) { *p = 1; }\nnamespace fx {\n"
+                               "__global__ void deep(float *p, int n) { *p = n; }\n}\n#endif\n" FILL;
+    struct kernel_test test = kernel_test_begin();
+    struct sluice_module module = kernel_source(&test, text);
+    struct sluice_kernel kernel = { 0 };
+    unsigned word = 0;
+    uint64_t memory = copied(&word, sizeof word);
+
+    CHECK_SAYS(sluice_kernel_get(module, "fx::deep", &kernel), SLUICE_E_NOT_FOUND, "it has 'set'");
+    CHECK_OK(KERNEL_RUN(kernel_of(module, "set"), test.stream, 1, SLUICE_MEMORY(at(memory)), SLUICE_INTEGER(77),
+                        SLUICE_INTEGER(1)));
+    CHECK_OK(sluice_stream_synchronize(test.stream));
+    CHECK_EQ(gpu_differ(NULL, memory, 1, 77), 0);
+    CHECK_OK(sluice_module_unload(&module));
+    kernel_test_end(&test);
+}
+
 /* Work that is queued runs after its module has gone. */
 TEST_TIMEOUT(unloading_while_work_is_queued, 60)
 {

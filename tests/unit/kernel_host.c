@@ -534,6 +534,7 @@ static void check_error(const char *text, const char *message)
 TEST(error_says_where_and_the_log_has_all)
 {
     char log[8192];
+    struct fx fx;
 
     check_error("__global__ void k(int *p) {\n  *p = gain;\n  *p = loss;\n}\n", "fx.cu(2): error: ");
     CHECK_EQ(strncmp(sluice_last_error(), "fx.cu(2): error: ", 17), 0);
@@ -543,7 +544,8 @@ TEST(error_says_where_and_the_log_has_all)
     check_error("#include \"no/such/header.h\"\n__global__ void k(int *p) {}", "fx.cu(1): error: ");
     check_error("__device__ int nowhere(int);\n__global__ void k(int *p) { *p = nowhere(1); }", "fx.cu: error: ");
     CHECK_HAS(sluice_last_error(), "nowhere");
-    check_error("__global__ void other(int *p) {}", "k");
+    CHECK_SAYS(compile_as(&fx, "fx.cu", "__global__ void other(int *p) {}", NULL, 0), SLUICE_E_INVALID,
+               "fx.cu has no kernel 'k'");
 }
 
 TEST(error_in_clangs_words)

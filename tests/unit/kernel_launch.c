@@ -2,6 +2,7 @@
  *
  * Launches on host: shapes, and arguments against parameters. Nothing runs unless everything fits.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include <sluice/sluice.h>
@@ -379,6 +380,54 @@ TEST(a_kernel_has_one_handle)
     CHECK(get(&f, "sum").id != get(&f, "add").id);
     CHECK_EQ(sluice_kernel_get(f.module, "blur", &none), SLUICE_E_NOT_FOUND);
     CHECK_STR(sluice_last_error(), "fx.cu has no kernel 'blur'; it has 'add', 'shape', 'sum', 'take', 'wide'");
+    end(&f);
+}
+
+/* They are found by a scan, which does not know what is defined. */
+TEST(kernels_that_the_preprocessor_leaves_out)
+{
+    static const char text[] = "#ifdef WIDE\n__global__ void wide(int *p) { *p = 1; }\nnamespace fx {\n"
+                               "__global__ void deep(float *p, int n) { *p = n; }\n}\n#endif\n"
+                               "__global__ void first(int *p, int n) { *p = n; }\n"
+                               "#ifndef __linux__\n__global__ void elsewhere(int *p) { *p = 2; }\n#endif\n"
+                               "__global__ void last(float *p) { *p = 4; }\n";
+    const char *const options[] = { "-DWIDE" }, *const named[] = { "first", "wide" };
+    struct sluice_module_params params = { .size = sizeof params, .name = "fx.cu" };
+    struct sluice_module module = { 0 };
+    struct sluice_kernel kernel = { 0 };
+    struct sluice_launch launch = one();
+    struct fixture f = begin();
+    char name[16];
+    float value = 0;
+
+    CHECK(setenv("SLUICE_CACHE", test_dir(), 1) == 0);
+    for (int i = 0; i < 2; i++) { /* compiled; from the cache */
+        CHECK_OK(sluice_module_load(f.device, text, strlen(text), &params, &module));
+        CHECK_OK(sluice_module_kernel(module, 0, name, sizeof name));
+        CHECK_STR(name, "first");
+        CHECK_OK(sluice_module_kernel(module, 1, name, sizeof name));
+        CHECK_STR(name, "last");
+        CHECK_RESULT(sluice_module_kernel(module, 2, name, sizeof name), SLUICE_E_NOT_FOUND);
+        CHECK_SAYS(sluice_kernel_get(module, "wide", &kernel), SLUICE_E_NOT_FOUND, "it has 'first', 'last'");
+        CHECK_OK(sluice_kernel_get(module, "last", &kernel));
+        CHECK_OK(sluice_launch(kernel, f.stream, &launch, (struct sluice_argument[]){ SLUICE_MEMORY(&value) }, 1));
+        CHECK(value == 4);
+        CHECK_OK(sluice_module_unload(&module));
+    }
+    params.options = options;
+    params.option_count = 1;
+    CHECK_OK(sluice_module_load(f.device, text, strlen(text), &params, &module));
+    CHECK_OK(sluice_kernel_get(module, "fx::deep", &kernel));
+    CHECK_OK(sluice_module_unload(&module));
+    params.option_count = 0;
+    params.kernels = named;
+    params.kernel_count = 2;
+    CHECK_SAYS(sluice_module_load(f.device, text, strlen(text), &params, &module), SLUICE_E_INVALID,
+               "fx.cu has no kernel 'wide'");
+    static const char none[] = "#ifdef WIDE\n__global__ void wide(int *p) { *p = 1; }\n#endif\n";
+    params.kernel_count = 0;
+    CHECK_SAYS(sluice_module_load(f.device, none, strlen(none), &params, &module), SLUICE_E_INVALID,
+               "fx.cu has no kernel: its #if and #ifdef leave all of them out");
     end(&f);
 }
 
