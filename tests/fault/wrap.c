@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -108,6 +109,21 @@ void *__wrap_realloc(void *old, size_t size)
     return old ? __real_realloc(old, size) : counted(__real_realloc(old, size));
 }
 
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+void *__real_aligned_alloc(size_t unit, size_t size);
+void *__wrap_aligned_alloc(size_t unit, size_t size);
+
+char *__wrap_strdup(const char *text)
+{
+    return fails(FAULT_strdup) ? NULL : counted(__real_strdup(text));
+}
+
+void *__wrap_aligned_alloc(size_t unit, size_t size)
+{
+    return fails(FAULT_aligned_alloc) ? NULL : counted(__real_aligned_alloc(unit, size));
+}
+
 void __wrap_free(void *block)
 {
     blocks -= block != NULL;
@@ -187,6 +203,15 @@ long __wrap_syscall(long number, ...)
         return -1;
     return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
 }
+
+/* ---- what kernels need ---- */
+
+WRAP(int, posix_spawn, posix_spawn, armed_error,
+     (pid_t * pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+      char *const argv[], char *const environment[]),
+     (pid, path, actions, attributes, argv, environment))
+WRAP(char *, mkdtemp, mkdtemp, NULL, (char *path), (path))
+WRAP(int, renameat, renameat, -1, (int dir, const char *from, int to_dir, const char *to), (dir, from, to_dir, to))
 
 /* ---- sockets, descriptors, files, threads ---- */
 

@@ -49,9 +49,17 @@
     X(opendir, EMFILE) \
     X(set_lock, ENOLCK)
 
+/* The same, for calls that only kernels need (kernels.c). */
+#define FAULT_KERNEL_CALLS(X) \
+    X(strdup, ENOMEM) \
+    X(aligned_alloc, ENOMEM) \
+    X(posix_spawn, EAGAIN, ENOMEM, ENOENT) \
+    X(mkdtemp, ENOSPC, EACCES) \
+    X(renameat, ENOSPC, EACCES)
+
 enum fault_call {
 #define FAULT_ENTRY(name, ...) FAULT_##name,
-    FAULT_CALLS(FAULT_ENTRY) FAULT_NAMED_CALLS(FAULT_ENTRY)
+    FAULT_CALLS(FAULT_ENTRY) FAULT_NAMED_CALLS(FAULT_ENTRY) FAULT_KERNEL_CALLS(FAULT_ENTRY)
 #undef FAULT_ENTRY
 };
 
