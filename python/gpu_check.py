@@ -16,11 +16,11 @@ from gpucheck.plan import Task  # noqa: E402
 from gpucheck.suite import Suite  # noqa: E402
 from peer_runtime import is_of_classes  # noqa: E402
 
-COUNTS = ("test_real_lives.py",)  # how much of the GPU's memory is free tells it what was left behind
+COUNTS = ("test_real_lives.py", "test_real_kernel_times.py")  # one by what memory is free, the other by times: what ran beside
 PLAYS = ("test_real_examples.py",)  # in real time: two processes of it, beside the command's own; all it does is to start programs
 # What needs no more than one GPU and takes long: where there are two, the second does that.
 ANYWHERE = ("test_cuda_link_frames.py", "test_cuda_link_waits.py", "test_real_cuda_link.py")
-TITLE, ALONE = "Python on the GPU", "Python, what is left behind"
+TITLE, ALONE = "Python on the GPU", "Python, alone on the GPU"
 RANK, AGAINST = 1, 4  # behind the tests in C; behind all
 TAKES, AGAINST_TAKES = 15, 1000  # s: an unknown file, all tests against a package
 AGAINST_FRAMES = "10000"  # each way, in each of the long tests
@@ -109,7 +109,7 @@ class Tests:
             real = []
         else:
             real = (TESTS / "gpu").glob("test_*.py")
-        paths = [path for kind in ("streams*", "thread_streams", "gpu_*", "cuda_link_frames", "cuda_link_runtime")
+        paths = [path for kind in ("streams*", "thread_streams", "kernels*", "gpu_*", "cuda_link_frames", "cuda_link_runtime")
                  for path in TESTS.glob(f"test_{kind}.py")]
         return sorted(path for path in [*paths, *real] if wanted(path.name))
 

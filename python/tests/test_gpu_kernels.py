@@ -3,6 +3,7 @@
 import functools
 import struct
 
+import numpy
 import pytest
 
 import sluice
@@ -85,6 +86,23 @@ def test_200_tensors_that_are_dropped_right_after(gpu, torch, fx, memory):  # no
             found = gpu.look(memory[0].address, 16, torch.current[0])
             gpu.synchronize(torch.current[0])
             assert bytes(found) == struct.pack("4f", *[number] * 4)
+
+
+def test_arrays_of_numpy_use_no_default_stream(gpu, fx):
+    """It stands still meanwhile: what was queued there would never be done. The fake driver counts what is not waited for, too."""
+    uses = gpu.library.fake_default_uses if gpu.fake else lambda: 0
+    with sluice.Stream(gpu.device) as stream:
+        gpu.gate(0)
+        before = uses()
+        for number in range(200):
+            source, target = numpy.full(4, number, "float32"), numpy.zeros(4, "float32")
+            fx.copy(target, source, **ONE, stream=stream)
+            source[:] = -1  # the call is done with it
+            assert target.tolist() == [number] * 4
+        assert uses() == before
+        gpu.open_gates()
+        fx.copy(target, source, **ONE, stream=sluice.Stream.default(gpu.device))
+        assert uses() > before or not gpu.fake
 
 
 @pytest.mark.parametrize(("array", "error", "words"), [

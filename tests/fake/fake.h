@@ -46,6 +46,9 @@ FAKE_API void fake_behind(enum fake_function function, void (*what)(void *data),
 FAKE_API long fake_calls(enum fake_function function);
 FAKE_API void fake_forget(void);
 
+/* How often the library used a default stream for anything but a question. */
+FAKE_API long fake_default_uses(void);
+
 /* The first rule that the library broke, as a sentence; NULL if none. */
 FAKE_API const char *fake_broken_rule(void);
 FAKE_API void fake_forget_rule(void); /* the next one is the first again */

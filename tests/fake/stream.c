@@ -110,6 +110,16 @@ static struct sl_cu_stream *of_thread(struct sl_cu_context *context)
     return made;
 }
 
+static long default_uses; /* under the lock */
+
+long fake_default_uses(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    long uses = default_uses;
+    pthread_mutex_unlock(&fake_lock);
+    return uses;
+}
+
 struct sl_cu_stream *fake_stream(struct sl_cu_stream *handle, bool looking, int *code)
 {
     struct sl_cu_context *current = fake_current(code);
@@ -129,6 +139,8 @@ struct sl_cu_stream *fake_stream(struct sl_cu_stream *handle, bool looking, int 
     *code = stream->context->error;
     if (looking)
         return *code ? NULL : stream;
+    if (fake_thread.library && is_default(stream))
+        default_uses++;
     check_asked(stream);
     fake_check_context(stream->context, current);
     if (*code == 0 && is_default(stream) && break_blocking(stream->context, true)) {
