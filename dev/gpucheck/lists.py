@@ -29,7 +29,7 @@ SANITIZED = re.compile(r"^(memory\.(made|mapped)|stream_signals\.|channel\.|send
 # Tests whose kernels and copies write out of bounds on purpose.
 BREAKS = (r"^crash\.(a_writer_whose_kernel_crashed|a_writer_that_waits_for_a_slot_learns_of_a_crash|a_reader_whose_kernel_stored"
           r"|a_reader_that_only_acquires)|^context_lost\.(a_kernel_crashes|begin_ends|a_wait_for_a_slot_ends)|^ahead_lost\.a_writer_whose_kernel_crashed"
-          r"|^memory\.(a_kernel_that_stores|it_outlives)")
+          r"|^(memory|kernels)\.a_kernel_that_stores|^memory\.it_outlives")
 NOT_SANITIZED = (
     (MEASURED.pattern, "it measures calls, and would measure the tool"),
     (BREAKS, "it makes on purpose the errors that the tool finds"),
@@ -38,7 +38,8 @@ NOT_SANITIZED = (
     (r"^cipd_info\.cipd_(settings_|a_writer_that_holds_the_barrier)|^peer_copy\.what_may_not_be_asked", "it uses no GPU, which the tool reports as a failure"),
     (r"^device\.gpus_that_are_hidden", "the tool initialises the GPUs before the test hides them"),
     # Stacks on an H100 show the tool in cuStreamSynchronize and cuStreamDestroy.
-    (r"^cipd_overwrite_check\..*(ended_too_late|just_in_time)|^send_errors\.a_late_frame_has_no_stream|^stream\.a_stream_does_not_wait_for_the_default",
+    (r"^cipd_overwrite_check\..*(ended_too_late|just_in_time)|^send_errors\.a_late_frame_has_no_stream|^stream\.a_stream_does_not_wait_for_the_default"
+     r"|^launches\.(a_thousand_launches|host_arrays_of_four)|^kernels\.launches_beside_a_host_array",
      "when it waits for a stream or destroys it, the tool waits for all streams, one of which is blocked"),
 )
 # The tool must find an error in this test, in a process that the test starts; this shows that it works.
