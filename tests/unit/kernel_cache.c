@@ -590,6 +590,40 @@ TEST_TIMEOUT(cache_saves_the_compiler, 120)
     only_file();
 }
 
+TEST_TIMEOUT(eight_processes_load_one_source_at_once, 120)
+{
+    static const char text[] = "__global__ void k(int *p) { *p = 1; }";
+    struct child children[8];
+
+    folder();
+    for (int i = 0; i < 8; i++)
+        children[i] = role_start("loader", text, NULL);
+    for (int i = 0; i < 8; i++) {
+        child_expect(&children[i], "0", 100);
+        CHECK_EQ(child_wait(&children[i], 60), 0);
+    }
+    only_file();
+}
+
+/* At any moment of the compilation, the write, or the load: the next process has its kernel. */
+TEST_TIMEOUT(a_load_that_is_killed_disturbs_no_other, 120)
+{
+    static const char text[] = "__global__ void k(int *p) { *p = 1; }";
+
+    folder();
+    CHECK(setenv("TMPDIR", test_dir(), 1) == 0); /* what the killed ones leave goes with the test */
+    srand(1);
+    for (long round = 0; round < test_scale(6); round++) {
+        each_file(delete_file);
+        struct child child = role_start("loader", text, NULL);
+        test_nap(rand() % 1000 * SLUICE_MS);
+        child_kill(&child, SIGKILL);
+        CHECK_LE(each_file(NULL), 1);
+        load_in_another_process(text, "0");
+        only_file();
+    }
+}
+
 /* ---- how long it takes ---- */
 
 /* The limit of a load is 2 ms; here it is a median, of an entry as large as a binary of a large source. */
