@@ -2,7 +2,8 @@
 """For python/bench_gpu.py: a launch of a kernel with four arguments that does nothing, by Sluice, by what else Python programs use, and
 by the driver alone from C (python_launch.c). All are of one process and take turns.
 
-Each is used as its documents say that it is fastest: what can be made in advance, is. A sample is the mean of a few launches in a row,
+Each is used as its documents say that it is fastest: what can be made in advance, is. Sluice and cuda.core get addresses, which the
+goal is for; Sluice gets tensors, too, as CuPy, Triton and PyTorch do. A sample is the mean of a few launches in a row,
 as a program makes them for one picture; the GPU is idle before."""
 import contextlib
 import ctypes
@@ -181,11 +182,12 @@ def bare(driver, words, bad, stream, folder):
 def ways_of(torch, driver, stream, folder, report):
     """{name: function that launches GROUP times and returns the ns}."""
     words, bad = driver.memory(), driver.memory()
-    tensors = Interface(words), Interface(bad)
-    makers = {"the driver, from C": None, "sluice": lambda: by_sluice(*tensors, stream)}
+    addresses = ctypes.c_void_p(words), ctypes.c_void_p(bad)
+    makers = {"the driver, from C": None, "sluice": lambda: by_sluice(*addresses, stream),
+              "sluice, Kernel.on()": lambda: by_sluice(*addresses, stream, bound=True)}
     if torch:
         tensors = torch.zeros(1024, dtype=torch.int32, device=DEVICE), torch.zeros(1024, dtype=torch.int32, device=DEVICE)
-        makers |= {"sluice, Kernel.on()": lambda: by_sluice(*tensors, stream, bound=True),
+        makers |= {"sluice, tensors": lambda: by_sluice(*tensors, stream),
                    "sluice, __cuda_array_interface__": lambda: by_sluice(Interface(words), Interface(bad), stream),
                    "cuda.core": lambda: by_cuda_core(words, bad, stream), "cupy.RawKernel": lambda: by_cupy(words, bad, stream),
                    "triton": lambda: by_triton(torch, *tensors, stream), "torch, add_": lambda: by_torch(torch, tensors[0], stream)}
@@ -237,7 +239,7 @@ def rows_of(samples, stream):
     goal = limit and min(limit + OVER_BARE, core * OVER_CORE if core else limit + OVER_BARE)
     for name, some in samples.items():
         each = row("py_gpu_kernel_launch", {"way": name, "stream": stream, "arguments": 4}, some)
-        yield with_goal(each, None if name.startswith("the driver") else limit, int(goal) if goal and name.startswith("sluice") else None)
+        yield with_goal(each, None if name.startswith("the driver") else limit, int(goal) if goal and name in ("sluice", "sluice, Kernel.on()") else None)
 
 
 def kernels(torch, rounds, report):

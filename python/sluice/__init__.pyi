@@ -165,7 +165,7 @@ class Kernel:
     Arguments are given by position. Frames and their arrays, and arrays of PyTorch, CuPy and any library with DLPack or an array
     interface, are used in place; memory of the host (NumPy's, say) is copied to a GPU before the kernel and back behind it, and
     is ready when the call returns. Numbers are converted to the parameter's type; a struct is bytes, a ctypes.Structure, or a
-    record of NumPy.
+    record of NumPy. A ctypes.c_void_p is an address of the kernel's device, which nothing checks.
 
     `over`: how many threads, at least: a number, (width, height[, depth]), or an array, whose size it is: an image's width and
     height, the length of an array of one dimension, the last two extents of others, without up to 4 channels. Or `grid`: how many

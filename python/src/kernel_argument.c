@@ -199,11 +199,34 @@ static void set_memory(const struct source *source, const void *data, uint64_t b
     argument->bytes = bytes;
 }
 
+/* A ctypes.c_void_p: an address of the kernel's device. */
+static bool is_address(PyObject *object, const void **address)
+{
+    Py_buffer buffer;
+
+    if (!PyObject_CheckBuffer(object))
+        return false;
+    if (PyObject_GetBuffer(object, &buffer, PyBUF_RECORDS_RO) < 0) {
+        PyErr_Clear();
+        return false;
+    }
+    size_t length = buffer.format ? strlen(buffer.format) : 0;
+    bool is = buffer.ndim == 0 && buffer.itemsize == sizeof *address && length > 0 && buffer.format[length - 1] == 'P';
+    if (is)
+        memcpy(address, buffer.buf, sizeof *address);
+    PyBuffer_Release(&buffer);
+    return is;
+}
+
 static int add_memory(struct call *call, PyObject *object, const struct sluice_parameter *parameter,
                       struct sluice_argument *argument)
 {
     struct source *source = &call->sources[call->source_count];
 
+    if (parameter->kind == SLUICE_PARAMETER_POINTER && is_address(object, &argument->data)) {
+        argument->kind = SLUICE_ARGUMENT_MEMORY;
+        return 0;
+    }
     if (open_untyped(object, parameter, source) == 0) {
         source->read_only = source->buffer.readonly;
         call->source_count++;

@@ -2,13 +2,15 @@
 """Kernels: how they are loaded, called and refused. What is refused runs nothing: each launch counts."""
 import ctypes
 import pathlib
+import struct
 import threading
 
 import numpy
 import pytest
 
 import sluice
-from kernel_kit import SOURCE, kernels  # noqa: F401
+from gpu_arrays import Memory
+from kernel_kit import SOURCE, kernels, on  # noqa: F401
 from stream_kit import device  # noqa: F401
 
 
@@ -105,6 +107,25 @@ def test_numbers_are_converted(kernels):
     record["y"] = 9
     kernels.values(out, numpy.int64(7), numpy.int32(1), ctypes.c_uint16(2), 0, record[0], ctypes.c_double(0.5), over=1)
     assert out.tolist() == [7, 1, 2, 0, 9, 0.5]
+
+
+def test_an_address(gpu):
+    fx = on(gpu.device)
+    memory = Memory(gpu, 16)
+    gpu.fill(memory.address, 0, 16, 0)
+    gpu.synchronize(0)
+    fx.where(ctypes.c_void_p(memory.address), over=3)
+    sluice.synchronize(gpu.device)
+    assert gpu.read(memory.address, 16) == struct.pack("4i", 1, 1, 1, 0)
+    memory.free()
+
+
+def test_an_address_on_the_host():
+    seen = numpy.zeros(16, "int32")
+    on("host").where(ctypes.c_void_p(seen.ctypes.data), over=2)
+    assert seen.tolist() == [1, 1] + [0] * 14
+    with pytest.raises(sluice.FormatError, match="parameter 2"):
+        on("host").counted(seen, ctypes.c_void_p(seen.ctypes.data), 2, bytes(8), None, over=1)
 
 
 @pytest.mark.parametrize(("arguments", "error", "words"), [
