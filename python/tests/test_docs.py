@@ -14,12 +14,14 @@ import types
 import numpy as np
 import pytest
 
+import recipes
 import sluice
 from eventually import wait_until
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "python" / "examples").glob("*.py"))
-PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if "```python" in page.read_text()]
+PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+         if "```python" in page.read_text() and page.name not in recipes.PAGES]
 FRAMES = "240"  # for 4 s: how soon a reader is there, and how often it runs, depends on the machine; the last one it gets
 LAST = f"frame {FRAMES}"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
@@ -204,6 +206,16 @@ def test_kernels(request, on):
     device = "host" if on == "host" else request.getfixturevalue("gpu").device
     assert finish(start("kernels.py", device)) == ["host memory: 1500", "parallel and recorded: 34.0 2.0", "graph: 2 nodes, 1 update",
                                                    "inverted: 250"]
+
+
+@pytest.mark.parametrize("recipe", recipes.find().values(), ids=recipes.find().keys())
+@pytest.mark.parametrize("on", ["host", "gpu"])
+def test_recipes(request, tmp_path, on, recipe):
+    if on == "host":
+        recipes.run_on_host(tmp_path, recipe)
+    else:
+        request.getfixturevalue("gpu")
+        recipes.run(tmp_path, recipe)
 
 
 def test_a_program_of_cuda_links(gpu):

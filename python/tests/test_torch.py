@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
+import recipes
 import sluice
 from eventually import STARTS, wait_until
 
@@ -172,3 +173,8 @@ def test_the_example_that_writes_in_place():
     assert done.returncode == 0, done.stderr
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == [f"frame {number}" for number in range(1, 5)]
     assert done.stdout.startswith("frame 1: 0.731\nframe 2: 0.731\n")
+
+
+def test_the_recipe_for_pytorch(tmp_path):
+    for recipe in recipes.find(torch=True).values():
+        recipes.run_on_host(tmp_path, recipe)

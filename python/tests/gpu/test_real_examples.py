@@ -16,6 +16,7 @@ import needs
 import numpy as np
 import pytest
 
+import recipes
 import sluice
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
@@ -234,8 +235,14 @@ def cuda_link():
             assert numbers == sorted(numbers)
 
 
+def recipe_for_pytorch():
+    with Scene() as scene:
+        for recipe in recipes.find(torch=True).values():
+            recipes.run(scene.folder, recipe, SLUICE_DIR=scene.folder)
+
+
 SCENES = [read_and_write, two_containers, network, graph, network_on_video, graph_on_video, cupy, jax, slot_graphs, two_gpus,
-          jpeg_server, kv_cache, single_programs, copies, cuda_link]
+          jpeg_server, kv_cache, single_programs, copies, cuda_link, recipe_for_pytorch]
 
 
 @pytest.fixture(scope="session")
