@@ -47,7 +47,7 @@ static int prepare(struct filter *filter, const char *out_name)
 {
     struct sluice_module_params module = { .size = sizeof module, .name = "invert.cu" };
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
-    struct sluice_format format;
+    struct sluice_format format = SLUICE_FORMAT_INIT;
     char device[64];
     if (sluice_reader_device(filter->reader, device, sizeof device) || sluice_device_open(&filter->device, device) ||
         sluice_stream_create(filter->device, NULL, &filter->stream) ||

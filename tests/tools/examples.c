@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The demo on the fake driver's GPU, with the example filter, which loads the fake driver as libcuda.so.1.
+ * The demo on the fake driver's GPU, with the example filter, which loads the fake driver as libcuda.so.1; and the
+ * example whose kernel runs on both devices.
  */
 #include "kit.h"
 
@@ -9,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <sluice/sluice.h>
 
 static void use_gpu(void)
 {
@@ -71,4 +74,71 @@ TEST_TIMEOUT(the_demo_chooses_what_works, 90)
     CHECK_HAS(p.out, "demo: restarted the filter");
     CHECK(strstr(p.out, "using host memory") == NULL);
     CHECK_HAS(p.out, "device host");
+}
+
+#define PICTURE (64 * 48)
+
+/* Sends a picture, and compares what the program makes of it. */
+static void check_inverted(sluice_writer *writer, sluice_reader **reader, unsigned char first)
+{
+    struct sluice_reader_params params = SLUICE_READER_PARAMS_INIT;
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    struct sluice_frame frame;
+    unsigned char picture[PICTURE];
+
+    CHECK_OK(sluice_writer_format(writer, &format));
+    format.arrays[0].data = picture;
+    for (unsigned i = 0; i < PICTURE; i++)
+        picture[i] = (unsigned char)(first + i * i / 7);
+    CHECK_OK(sluice_writer_send(writer, format.arrays, 1, SLUICE_ON_CPU, NULL));
+    if (!*reader) { /* the program opens its channel with the first frame */
+        params.name = "inverted";
+        params.open_timeout_ns = 60 * SLUICE_S;
+        CHECK_OK(sluice_reader_open(reader, &params));
+    }
+    CHECK_OK(sluice_reader_acquire(*reader, SLUICE_ON_CPU, 60 * SLUICE_S, &frame));
+    memset(picture, 0, sizeof picture);
+    CHECK_OK(sluice_reader_fetch(*reader, &frame, format.arrays, 1, SLUICE_ON_CPU, NULL));
+    for (unsigned i = 0; i < PICTURE; i++)
+        CHECK_EQ(picture[i], 255 - (unsigned char)(first + i * i / 7));
+    CHECK_OK(sluice_reader_release(*reader, &frame, SLUICE_ON_CPU));
+}
+
+static void run_kernel_filter(const char *device)
+{
+    const char *const program[] = { EXAMPLES "/example-kernel-filter", "camera", "inverted", NULL };
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_format format = SLUICE_FORMAT_INIT;
+    sluice_writer *writer;
+    sluice_reader *reader = NULL;
+
+    if (access(program[0], X_OK) != 0)
+        SKIP("the examples are not built");
+    test_dir();
+    setenv("SLUICE_CACHE", "off", 1);
+    setenv("SLUICE_CHECK", "streams", 1);
+    CHECK_OK(sluice_format_add_image(&format, "image", SLUICE_PIXEL_GRAY8, 64, 48));
+    params.name = "camera";
+    params.device = device;
+    params.format = &format;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    struct child child = child_start(program);
+    CHECK_OK(sluice_writer_wait_readers(writer, 1, 60 * SLUICE_S));
+    for (unsigned char first = 0; first < 5; first++)
+        check_inverted(writer, &reader, first);
+    CHECK_OK(sluice_writer_close(&writer)); /* the program ends with its input */
+    CHECK_EQ(child_wait(&child, 60), 0);
+    CHECK_OK(sluice_reader_close(&reader));
+}
+
+TEST_TIMEOUT(the_kernel_filter_on_host, 90)
+{
+    run_kernel_filter("host");
+}
+
+TEST_TIMEOUT(the_kernel_filter_on_a_gpu, 90)
+{
+    use_fake_gpu();
+    setenv("SLUICE_NVRTC", FAKE_NVRTC, 1);
+    run_kernel_filter("cuda:0");
 }
