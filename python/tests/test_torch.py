@@ -176,5 +176,5 @@ def test_the_example_that_writes_in_place():
 
 
 def test_the_recipe_for_pytorch(tmp_path):
-    for recipe in recipes.find(torch=True).values():
+    for recipe in recipes.find("torch").values():
         recipes.run_on_host(tmp_path, recipe)

@@ -235,14 +235,39 @@ def cuda_link():
             assert numbers == sorted(numbers)
 
 
-def recipe_for_pytorch():
+def check_recipes(library):
+    pytest.importorskip(library, reason=f"{library} is not installed")
+    found = recipes.find(library)
+    assert found
     with Scene() as scene:
-        for recipe in recipes.find(torch=True).values():
-            recipes.run(scene.folder, recipe, SLUICE_DIR=scene.folder)
+        for recipe in found.values():
+            recipes.run(scene.folder, recipe, SLUICE_DIR=scene.folder, PYTHONWARNINGS="default")
+
+
+def torch_recipe():
+    check_recipes("torch")
+
+
+def cupy_recipe():
+    check_recipes("cupy")
+
+
+def numba_recipe():
+    pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
+    check_recipes("numba")
+
+
+def warp_recipe():
+    check_recipes("warp")
+
+
+def quadrants_recipe():
+    check_recipes("quadrants")
 
 
 SCENES = [read_and_write, two_containers, network, graph, network_on_video, graph_on_video, cupy, jax, slot_graphs, two_gpus,
-          jpeg_server, kv_cache, single_programs, copies, cuda_link, recipe_for_pytorch]
+          jpeg_server, kv_cache, single_programs, copies, cuda_link, torch_recipe,
+          cupy_recipe, numba_recipe, warp_recipe, quadrants_recipe]
 
 
 @pytest.fixture(scope="session")
