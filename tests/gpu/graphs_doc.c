@@ -53,10 +53,10 @@ static void check_words(struct sluice_stream stream, unsigned of_left, unsigned 
 static void fork_and_join(struct sluice_stream stream)
 {
     struct sluice_stream branches[2];
-    CHECK_OK(sluice_fork(stream, 2, branches)); /* behind what `stream` has to do */
+    CHECK_OK(sluice_fork(stream, 2, branches)); /* after what `stream` has to do */
     work(left, branches[0]);
-    work(right, branches[1]);                   /* beside the other branch */
-    CHECK_OK(sluice_join(stream, 2, branches)); /* `stream` goes on behind both */
+    work(right, branches[1]);                   /* at the same time */
+    CHECK_OK(sluice_join(stream, 2, branches)); /* `stream` goes on after both */
     work(both, stream);
 }
 
