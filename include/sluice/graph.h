@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parallel sections and graphs. A graph is work that was recorded once, and is then launched as a whole: kernels,
+ * Parallel sections and graphs. A graph is work that was recorded once and is then launched as a whole: kernels,
  * waits, copies.
  *
  *     sluice_capture_begin(stream);
@@ -26,61 +26,62 @@ struct sluice_graph {
 
 #define SLUICE_MAX_FORK 32 /* streams that a device lends at once */
 
-/* Lends `count` streams whose work runs concurrently, behind what is queued on `parent` so far; idle ones first. While
- * `parent` captures a graph they become part of it.
+/* Lends `count` streams for work that runs at the same time, after the work queued on `parent` so far. Idle streams are
+ * lent first. If `parent` captures a graph, they become part of it.
  * Owns: the device; give them back by sluice_join, all together. Do not destroy them.
  * Thread: any.
  * Returns: 0; SLUICE_E_INVALID for a count of 0; SLUICE_E_LIMIT if the device has lent SLUICE_MAX_FORK with these. */
 SLUICE_API int sluice_fork(struct sluice_stream parent, uint32_t count, struct sluice_stream *streams);
 
-/* Makes `parent` wait for the work on the streams, and takes them back. The CPU does not wait. Clears them.
+/* Makes `parent` wait for the work on the streams, takes them back and clears the handles. The CPU does not wait.
  * Thread: any.
- * Returns: 0; SLUICE_E_INVALID for a stream that no fork has lent to `parent`: nothing was done. The streams are taken
- * back even if making `parent` wait fails. */
+ * Returns: 0; SLUICE_E_INVALID, and nothing was done, for a stream that no fork has lent to `parent`. After any other
+ * failure the streams have been taken back, too. */
 SLUICE_API int sluice_join(struct sluice_stream parent, uint32_t count, struct sluice_stream *streams);
 
 /* ---- graphs ---- */
 
-/* From now on work that is queued on `stream`, by anybody, is recorded instead of run; and that on streams that wait
- * for it, until it waits for them again. What would need the work to be done, or memory allocated, is refused with
- * SLUICE_E_CAPTURING, and so is the launch of another graph. On a GPU other threads are not affected (CUDA's
+/* Begins a capture: from now on, work that anybody queues on `stream` is recorded and does not run. So is the work on
+ * streams that wait for it, until it waits for them. Calls that need the work to be done, or that allocate memory,
+ * return SLUICE_E_CAPTURING, and so does the launch of another graph. On a GPU other threads are not affected (CUDA's
  * thread-local mode).
  * Thread: end it on the same thread.
  * Returns: 0; SLUICE_E_INVALID for a default stream; SLUICE_E_CAPTURING if it captures already. */
 SLUICE_API int sluice_capture_begin(struct sluice_stream stream);
 
 /* Ends the capture that was begun on `stream`. With a zero *graph it makes a new graph. Else it updates that one with
- * the arguments, pointers and sizes recorded now, which takes effect for later launches only; if the structure has
- * changed, the graph is rebuilt. sluice_graph_info counts both. A graph keeps the modules of its kernels loaded. Frames
- * and other memory it only points to: they must be there, and free to be used, whenever it runs.
+ * the arguments, pointers and sizes recorded now, for later launches only; if the structure has changed, it rebuilds
+ * the graph. sluice_graph_info counts both. A graph keeps the modules of its kernels loaded. It only points to frames
+ * and other memory: they must exist, and nothing else may use them, whenever it runs.
  * Owns: the device of `stream`; end it with sluice_graph_destroy.
  * Thread: the one that began it.
  * Returns: 0; SLUICE_E_CAPTURE if something invalidated the capture, or if another stream that takes part was not
- * joined: the message says which. Then, and after any other failure, the capture has ended, the streams can be used
- * again, and *graph is as before. Only if it was not begun on this stream and thread, which is SLUICE_E_CAPTURE, too,
- * it goes on. */
+ * joined: the message says which. After a failure the capture has ended, the streams can be used again, and *graph is
+ * as before. One failure does not end the capture: SLUICE_E_CAPTURE because it was not begun on this stream, or on this
+ * thread. */
 SLUICE_API int sluice_capture_end(struct sluice_stream stream, struct sluice_graph *graph);
 
 /* Queues a graph's work on a stream of its device; on host it has run when the call returns. Launches of one graph
- * never overlap. Thread: any. Blocks: on host, while it runs. Returns: 0; SLUICE_E_WRONG_DEVICE; SLUICE_E_CAPTURING;
- * SLUICE_E_DRIVER. */
+ * never overlap.
+ * Thread: any. Blocks: on host, while it runs.
+ * Returns: 0; SLUICE_E_WRONG_DEVICE; SLUICE_E_CAPTURING; SLUICE_E_DRIVER. */
 SLUICE_API int sluice_graph_launch(struct sluice_graph graph, struct sluice_stream stream);
 
 struct sluice_graph_info {
     uint32_t size;
     uint32_t nodes;    /* pieces of work: kernels, copies, ... */
-    uint32_t edges;    /* pairs of which one waits for the other, as CUDA counts them */
+    uint32_t edges;    /* pairs in which one waits for the other, as CUDA counts them */
     uint32_t updates;  /* captures that changed only arguments */
     uint32_t rebuilds; /* captures that changed the structure */
     uint32_t reserved;
 };
 
-/* Describes a graph: fills in as much as the caller's info->size has room for.
+/* Describes a graph. Fills in as much as fits into info->size bytes.
  * Thread: any.
- * Returns: 0; SLUICE_E_INVALID for an info->size that was not set. */
+ * Returns: 0; SLUICE_E_INVALID if info->size was not set. */
 SLUICE_API int sluice_graph_info(struct sluice_graph graph, struct sluice_graph_info *info);
 
-/* Ends the handle; launches that are queued still run. Clears it.
+/* Ends a graph and clears the handle. Launches that are queued still run.
  * Thread: any.
  * Returns: 0; SLUICE_E_CLOSED if it was destroyed already. */
 SLUICE_API int sluice_graph_destroy(struct sluice_graph *graph);

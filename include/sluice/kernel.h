@@ -34,90 +34,90 @@ struct sluice_kernel {
 /* ---- modules ---- */
 
 enum sluice_module_kind {
-    SLUICE_MODULE_ANY = 0,    /* told by its first bytes */
+    SLUICE_MODULE_ANY = 0,    /* its first bytes show which */
     SLUICE_MODULE_SOURCE = 1, /* CUDA C++ */
     SLUICE_MODULE_PTX = 2,
     SLUICE_MODULE_BINARY = 3, /* a cubin or a fatbin */
 };
 
 enum sluice_module_flags {
-    SLUICE_MODULE_NO_CACHE = 1, /* compile it, whatever the cache has, and keep nothing there */
+    SLUICE_MODULE_NO_CACHE = 1, /* always compile, and do not keep the result */
 };
 
 struct sluice_module_params {
     uint32_t size;
     uint32_t kind;              /* enum sluice_module_kind */
     const char *name;           /* "fx.cu": in messages and logs; NULL: "kernels" */
-    const char *const *options; /* of a source, for the compiler: "-DRADIUS=3", "-I/usr/include/mine",
+    const char *const *options; /* for the compiler of a source: "-DRADIUS=3", "-I/usr/include/mine",
                                    "--use_fast_math". On host all but -D, -U and -I are ignored, with a warning */
     uint32_t option_count;
     uint32_t flags; /* of enum sluice_module_flags */
-    /* The kernels of a source: "blur", "scale<float>". NULL: each __global__ function that is no template
-     * and that no #if leaves out. */
+    /* The kernels of a source: "blur", "scale<float>". NULL: every __global__ function that is not a template and that
+     * no #if leaves out. */
     const char *const *kernels;
     uint32_t kernel_count;
     uint32_t reserved;
 };
 
-/* Loads kernels for a device. A source is compiled, on a GPU by NVRTC (docs/kernels.md says where it is looked
- * for), on host by a C++ compiler: SLUICE_CXX, c++, g++ or clang++. What was compiled is kept in a cache on disk:
- * SLUICE_CACHE, else $XDG_CACHE_HOME/sluice, else ~/.cache/sluice; "off": none. PTX and binaries need no compiler,
- * and run on GPUs only. `params` may be NULL.
+/* Loads kernels for a device. It compiles a source: for a GPU by NVRTC (docs/kernels.md says where Sluice looks for
+ * it), for host by a C++ compiler: SLUICE_CXX, c++, g++ or clang++. The result is kept in a cache on disk:
+ * SLUICE_CACHE, else $XDG_CACHE_HOME/sluice, else ~/.cache/sluice; "off": it is not kept. PTX and binaries need no
+ * compiler, and run on GPUs only. `params` may be NULL.
  * Owns: the device; end it with sluice_module_unload.
- * Thread: any, also while another one captures a graph. Blocks: while it is compiled, about half a second.
+ * Thread: any, also while another one captures a graph. Blocks: while it compiles, about half a second.
  * Returns: 0; SLUICE_E_COMPILE: sluice_last_error is the compiler's first error, sluice_compile_log has all;
- * SLUICE_E_UNSUPPORTED if no compiler is found, if it is too new for the driver, or for a binary on host: the message
- * says what to install; SLUICE_E_INVALID for an empty image, one that the driver cannot load, or a name in `kernels`
- * that the source does not have; SLUICE_E_LIMIT for a kernel of more than SLUICE_MAX_PARAMETERS parameters. */
+ * SLUICE_E_UNSUPPORTED if no compiler was found or NVRTC is too new for the driver: the message says what to install;
+ * the same for PTX or a binary on host; SLUICE_E_INVALID for an empty image, one that the driver cannot load, or a name
+ * in `kernels` that the source does not have; SLUICE_E_LIMIT for a kernel with more than SLUICE_MAX_PARAMETERS
+ * parameters. */
 SLUICE_API int sluice_module_load(struct sluice_device device, const void *image, size_t bytes,
                                   const struct sluice_module_params *params, struct sluice_module *module);
 
-/* Ends a module and its kernels. Launches that are queued still run. Clears it.
+/* Ends a module and its kernels, and clears the handle. Launches that are queued still run.
  * Thread: any. Blocks: no.
  * Returns: 0; SLUICE_E_CLOSED if it was unloaded already. */
 SLUICE_API int sluice_module_unload(struct sluice_module *module);
 
-/* Copies what the compiler wrote in this thread's last sluice_module_load of a source, warnings too, with the closing
- * NUL. What does not fit is cut off. Of a module from the cache it is what the compiler wrote then.
+/* Copies the compiler's output, warnings too, of this thread's last sluice_module_load of a source, with the closing
+ * NUL. What does not fit is cut off. A module from the cache has the output of the time when it was compiled.
  * Thread: any; each has its own.
- * Returns: its length without the NUL, however much fitted. */
+ * Returns: the length of the whole output, without the NUL. */
 SLUICE_API size_t sluice_compile_log(char *text, size_t size);
 
-/* Says which compiler is used for sources on a kind of device, "host" or "cuda", in words for people:
+/* Names the compiler for a kind of device, "host" or "cuda", in words for people:
  * "NVRTC 13.0, /usr/local/cuda/lib64/libnvrtc.so.13", "/usr/bin/c++". Makes no context.
  * Thread: any. Blocks: while a driver starts.
  * Returns: 0; SLUICE_E_UNSUPPORTED if there is none: the message says what to install; SLUICE_E_INVALID for another
- * kind, or a `size` that is too small. */
+ * kind, or if `size` is too small. */
 SLUICE_API int sluice_kernel_compiler(const char *kind, char *text, size_t size);
 
-/* Says in which folder compiled code is kept; it is made with the first.
+/* Names the folder that keeps compiled code. The first compilation makes it.
  * Thread: any.
- * Returns: 0; SLUICE_NOT_READY if none is kept: the message says why; SLUICE_E_INVALID for a `size` that is too small.
- */
+ * Returns: 0; SLUICE_NOT_READY if nothing is kept: the message says why; SLUICE_E_INVALID if `size` is too small. */
 SLUICE_API int sluice_kernel_cache(char *path, size_t size);
 
 /* ---- kernels ---- */
 
-/* Copies the name of a module's kernel, by its number from 0, with the closing NUL: "blur", "scale<float>".
+/* Copies the name of a module's kernel, "blur" or "scale<float>", with the closing NUL. `index` counts from 0.
  * Thread: any.
- * Returns: 0; SLUICE_E_NOT_FOUND past the last one, and for PTX and binaries, which do not tell; SLUICE_E_LIMIT if
- * `name` has no room for it. */
+ * Returns: 0; SLUICE_E_NOT_FOUND after the last one, and for PTX and binaries, whose kernels are not listed;
+ * SLUICE_E_LIMIT if the name does not fit. */
 SLUICE_API int sluice_module_kernel(struct sluice_module module, uint32_t index, char *name, size_t size);
 
-/* Finds a kernel of a module by its name; each call gives the same handle. It is loaded completely, so that its first
- * launch takes no longer than others.
+/* Finds a kernel of a module by its name. Each call gives the same handle. The kernel is loaded completely, so its
+ * first launch takes no longer than later ones.
  * Owns: the module.
  * Thread: any, also while another one captures a graph.
  * Returns: 0; SLUICE_E_NOT_FOUND: the message lists the module's kernels. */
 SLUICE_API int sluice_kernel_get(struct sluice_module module, const char *name, struct sluice_kernel *kernel);
 
 enum sluice_parameter_kind {
-    SLUICE_PARAMETER_UNKNOWN = 0, /* of PTX and binaries: `bytes` is all that is known, if the driver tells it */
+    SLUICE_PARAMETER_UNKNOWN = 0, /* of PTX and binaries: only `bytes` is known, on drivers of CUDA 12.4 and later */
     SLUICE_PARAMETER_NUMBER = 1,  /* `dtype` */
-    SLUICE_PARAMETER_POINTER = 2, /* `dtype`: what it points to; 0 bits: void, or a struct */
+    SLUICE_PARAMETER_POINTER = 2, /* to elements of `dtype`; 0 bits: to void, or to a struct */
     SLUICE_PARAMETER_STRUCT = 3,  /* by value */
     SLUICE_PARAMETER_IN = 4,      /* a sluice_in of <sluice.cuh>: a picture that is read */
-    SLUICE_PARAMETER_OUT = 5,     /* a sluice_out: one that is written */
+    SLUICE_PARAMETER_OUT = 5,     /* a sluice_out: a picture that is written */
 };
 
 struct sluice_parameter {
@@ -125,51 +125,51 @@ struct sluice_parameter {
     uint32_t constant; /* 1: a pointer through which the kernel only reads */
     uint32_t bytes;    /* of the parameter; 0: not known */
     struct sluice_dtype dtype;
-    uint32_t element; /* bytes of what it points to; 0: not known */
+    uint32_t element; /* bytes of an element that it points to; 0: not known */
 };
 
 struct sluice_kernel_info {
     uint32_t size;
     uint32_t parameter_count; /* UINT32_MAX: not known */
-    uint32_t most_threads;    /* of a block */
-    uint32_t registers;       /* of a thread; 0 on host */
-    uint32_t shared;          /* bytes of a block, without those given at a launch; 0 on host */
-    uint32_t local;           /* bytes of a thread; 0 on host */
+    uint32_t most_threads;    /* in a block */
+    uint32_t registers;       /* for each thread; 0 on host */
+    uint32_t shared;          /* bytes for each block, without those of a launch; 0 on host */
+    uint32_t local;           /* bytes for each thread; 0 on host */
     struct sluice_parameter parameters[SLUICE_MAX_PARAMETERS];
 };
 
-/* Describes a kernel: fills in as much as the caller's info->size has room for.
+/* Describes a kernel. Fills in as much as fits into info->size bytes.
  * Thread: any.
- * Returns: 0; SLUICE_E_INVALID for an info->size that was not set. */
+ * Returns: 0; SLUICE_E_INVALID if info->size was not set. */
 SLUICE_API int sluice_kernel_info(struct sluice_kernel kernel, struct sluice_kernel_info *info);
 
 /* ---- launches ---- */
 
-/* How many threads run. Exactly one of `over` and `grid` is given; numbers left 0 become 1. */
+/* How many threads run. Give exactly one of `over` and `grid`; of that one, numbers left 0 become 1. */
 struct sluice_launch {
     uint32_t size;
-    uint32_t over[3];  /* at least so many threads, in whole blocks: kernels check their index */
-    uint32_t grid[3];  /* so many blocks */
-    uint32_t block[3]; /* threads of a block; 0: 256, or 32 x 8 for two dimensions or three, or as many as `over` */
+    uint32_t over[3];  /* at least this many threads, in whole blocks: kernels check their index */
+    uint32_t grid[3];  /* this many blocks */
+    uint32_t block[3]; /* threads of a block; 0: 256, or 32 x 8 in two or three dimensions; fewer if `over` is less */
     uint32_t shared;   /* bytes of dynamic shared memory of each block */
 };
 
 enum sluice_argument_kind {
-    SLUICE_ARGUMENT_BYTES = 1,   /* `bytes` bytes at `data`, the parameter's own: a struct, or a number of its type */
+    SLUICE_ARGUMENT_BYTES = 1,   /* `bytes` bytes at `data`, as the parameter has them: a struct, or a number */
     SLUICE_ARGUMENT_INTEGER = 2, /* `integer`, for any parameter that is a number */
     SLUICE_ARGUMENT_REAL = 3,    /* `real`, for a parameter that is a floating-point number */
     SLUICE_ARGUMENT_MEMORY = 4,  /* memory of the kernel's device at `data` */
     SLUICE_ARGUMENT_ARRAY = 5,   /* an array on the kernel's device: a const struct sluice_array at `data` */
     SLUICE_ARGUMENT_FRAME = 6,   /* the array `name` of the const struct sluice_frame at `data`; NULL: its first */
-    SLUICE_ARGUMENT_HOST = 7,    /* host memory, which is copied to the GPU before the kernel, and back behind it */
+    SLUICE_ARGUMENT_HOST = 7,    /* host memory: copied to the GPU before the kernel, and back after it */
 };
 
 /* What the kernel may do with memory. */
 enum sluice_access {
-    SLUICE_ACCESS_DEFAULT = 0, /* by the parameter: through `const T *` it reads, through `T *` it reads and writes */
-    SLUICE_ACCESS_IN = 1,      /* memory that must not be written */
-    SLUICE_ACCESS_OUT = 2,     /* host memory: only copied back */
-    SLUICE_ACCESS_INOUT = 3,   /* host memory: copied both ways */
+    SLUICE_ACCESS_DEFAULT = 0, /* as the parameter says: `const T *` reads, `T *` reads and writes */
+    SLUICE_ACCESS_IN = 1,      /* the memory must not be written */
+    SLUICE_ACCESS_OUT = 2,     /* host memory: it is only copied back */
+    SLUICE_ACCESS_INOUT = 3,   /* host memory: it is copied both ways */
 };
 
 struct sluice_argument {
@@ -179,7 +179,7 @@ struct sluice_argument {
     uint64_t bytes; /* of memory: 0: not known; SLUICE_CHECK=streams then guesses (docs/kernels.md) */
     long long integer;
     double real;
-    struct sluice_dtype dtype; /* of memory: its elements, which must be what the parameter points to; 0 bits: any */
+    struct sluice_dtype dtype; /* of memory: the type of its elements, which is checked; 0 bits: it is not */
     uint32_t reserved;
     const char *name;
 };
@@ -230,16 +230,18 @@ static inline struct sluice_argument sluice_argument_frame(const struct sluice_f
 #define SLUICE_FRAME(frame, name)  sluice_argument_frame((frame), (name))
 #define SLUICE_HOST(memory, bytes) sluice_argument_of(SLUICE_ARGUMENT_HOST, (memory), (bytes))
 
-/* Queues a kernel on a stream of its device; on host it has run when the call returns. Numbers and pointers are copied
- * by the call. Nothing is queued unless everything fits: handles, the number of arguments, the type of each, memory
- * that the kernel may write. A launch counts as a use of its frames on that stream, as sluice_frame_used_on does.
+/* Queues a kernel on a stream of its device; on host it has run when the call returns. The call copies numbers and
+ * pointers. It first checks everything: handles, the number of arguments, the type of each, whether the kernel may
+ * write the memory. If something does not fit, nothing is queued. A launch counts as a use of its frames on that
+ * stream, as sluice_frame_used_on does.
  *
- * Host arrays are copied on the launch's stream, and used in place on host. Unless all of them are pinned
- * (sluice_device_host_alloc), the call then waits for that stream, and they are ready when it returns; pinned ones are
- * ready when the stream gets there. They must not overlap, unless they are the same memory.
+ * Host arrays are copied on the launch's stream; on host the kernel uses them in place. If all of them are pinned
+ * (sluice_device_host_alloc), the call returns at once, and they are ready when the stream has done this work. Else the
+ * call waits for that stream, and they are ready when it returns. Two host arrays must be the same memory, or not
+ * overlap.
  * Thread: any. Blocks: for host arrays that are not pinned, until the stream has done its work.
- * Returns: 0; SLUICE_E_INVALID for a stream, shape or argument that does not fit, and memory that the kernel could
- * write but must not; SLUICE_E_LIMIT for a number that the parameter's type does not hold, and for more threads or
+ * Returns: 0; SLUICE_E_INVALID for a stream, shape or argument that does not fit, and for read-only memory that the
+ * kernel may write; SLUICE_E_LIMIT for a number that is too large for the parameter's type, and for more threads or
  * shared memory than the device has; SLUICE_E_WRONG_DEVICE for a stream or frame of another device;
  * SLUICE_E_CAPTURING for host arrays on a stream that captures; SLUICE_E_ORDER under SLUICE_CHECK=streams;
  * SLUICE_E_DRIVER. */
@@ -249,16 +251,16 @@ SLUICE_API int sluice_launch(struct sluice_kernel kernel, struct sluice_stream s
 
 /* ---- scratch memory ---- */
 
-/* Allocates memory of the device, for work queued on `stream` from now on; other streams must be ordered behind it.
- * It is not initialised.
+/* Allocates memory of the device for work that is queued on `stream` from now on. Other streams must wait for `stream`
+ * before they use it. It is not initialised.
  * Owns: the caller, until sluice_memory_free; it ends with the device.
  * Thread: any.
  * Returns: 0; SLUICE_E_INVALID for 0 bytes; SLUICE_E_NO_MEMORY; SLUICE_E_CAPTURING; SLUICE_E_WRONG_DEVICE. */
 SLUICE_API int sluice_memory_alloc(struct sluice_device device, struct sluice_stream stream, size_t bytes,
                                    void **memory);
 
-/* Frees it behind the work queued so far on `stream`, and on every stream on which a launch used it. The CPU does not
- * wait. Clears *memory.
+/* Frees memory of sluice_memory_alloc after the work queued so far on `stream`, and on every stream on which a launch
+ * used it. The CPU does not wait. Clears *memory.
  * Thread: any.
  * Returns: 0; SLUICE_E_INVALID for other memory; SLUICE_E_CAPTURING; SLUICE_E_WRONG_DEVICE. */
 SLUICE_API int sluice_memory_free(struct sluice_stream stream, void **memory);
