@@ -10,7 +10,7 @@ from ._streams import raise_after
 
 
 class _Capture:
-    """Records into a graph what its body queues on a stream, which is this thread's current one meanwhile."""
+    """Records into a graph the work that its body queues on a stream. In the body that is this thread's current stream."""
 
     def __init__(self, stream, graph):
         self.stream, self.graph = stream, graph
@@ -58,7 +58,7 @@ class Graph:
 
     def launch(self, stream=None):
         """Queues the graph's work on a stream of its device (None: this thread's current one, else the one that was captured).
-        The CPU does not wait. Raises WrongDeviceError, RuntimeError for a graph that nothing was recorded into."""
+        The CPU does not wait. Raises WrongDeviceError, and RuntimeError for a graph without recorded work."""
         if not self._id:
             raise RuntimeError("nothing was recorded into this graph: with sluice.capture(stream) as graph: ...")
         device = self._stream.device
@@ -69,9 +69,9 @@ class Graph:
     def again(self, stream=None):
         """-> context manager
 
-        Records again, into this graph. Other arguments, memory and numbers of threads only update it; another structure
-        rebuilds it. Either is for later launches only. `stream`: the one that was captured last if None. If the body raises, the
-        graph stays as it is. Raises as capture()."""
+        Records again, into this graph. Other arguments, memory and numbers of threads update it; another structure rebuilds
+        it. Both affect later launches only. `stream`: if None, the one that was captured last. If the body raises, the graph stays
+        as it is. Raises as capture()."""
         return _Capture(self._stream if stream is None else stream, self)
 
     @property
@@ -81,7 +81,7 @@ class Graph:
 
     @property
     def edges(self):
-        """pairs of which one waits for the other"""
+        """pairs in which one waits for the other"""
         return self._info()[1]
 
     @property
@@ -117,8 +117,8 @@ class Graph:
 def capture(stream=None):
     """-> context manager
 
-    `with sluice.capture(stream) as graph:` records the work that is queued on `stream` instead of running it, and that on streams
-    which wait for it, until it waits for them again. It is this thread's current stream meanwhile (None: the current one is
-    recorded). If the body raises, what was recorded is discarded. What would need the work to be done, and host arrays, raise
-    CaptureError, a stream that was not joined InvalidCaptureError; all streams can be used again."""
+    `with sluice.capture(stream) as graph:` records the work that is queued on `stream`; it does not run. So is the work on streams
+    that wait for it, until it waits for them. In the body `stream` is this thread's current one (None: records the current one). If
+    the body raises, the recorded work is discarded. Calls that need the work to be done, and host arrays, raise CaptureError; a
+    stream that was not joined raises InvalidCaptureError. After that all streams can be used again."""
     return _Capture(stream, Graph())

@@ -13,7 +13,7 @@ _told: set[str] = set()
 
 
 def _find_nvrtc():
-    """Tells the library where pip put NVRTC: it looks there as well, and takes none that is newer than the driver."""
+    """Shows the library where pip put NVRTC. It looks there as well, and takes none that is newer than the driver."""
     found = importlib.util.find_spec("nvidia")  # a namespace of many wheels; nothing is imported
     for place in found and found.submodule_search_locations or ():
         for path in (os.path.join(place, folder) for folder in FOLDERS):
@@ -53,11 +53,11 @@ class Kernels:
     """CUDA C++ kernels of a file or a text, compiled for a device: `fx = sluice.Kernels("fx.cu")`, then
     `fx.blur(out, frame, 1.5, over=out)`. Each kernel is an attribute, and an item: `fx["scale<float>"]`.
 
-    `source`: a path; a source as str; PTX, a cubin or a fatbin as bytes. `device`: "cuda:0" if None and there is a GPU that Sluice
-    can use, else "host", where the system's C++ compiler compiles it. `options`: of the compiler. `kernels`: by name, as templates
-    need it; None: all that are no template. `cache`: False: compile it, whatever the cache has. `name`: in messages.
+    `source`: a path; a source as str; PTX, a cubin or a fatbin as bytes. `device`: if None, "cuda:0" if there is a GPU that Sluice
+    can use, else "host", where the system's C++ compiler compiles it. `options`: for the compiler. `kernels`: their names; None: all
+    that are not templates. `cache`: False: always compile, and do not keep the result. `name`: in messages.
 
-    Raises CompileError, whose `log` is all that the compiler wrote; UnsupportedError if there is no compiler."""
+    Raises CompileError: its `log` is the compiler's whole output; UnsupportedError if there is no compiler."""
 
     __module__ = "sluice"
 
@@ -114,11 +114,11 @@ class Kernels:
 
     @property
     def log(self):
-        """what the compiler wrote, warnings for example"""
+        """the compiler's output, such as warnings"""
         return self._log
 
     def close(self):
-        """Ends it and its kernels: their use raises ClosedError. Launches that are queued still run."""
+        """Ends it and its kernels: a launch then raises ClosedError. Launches that are queued still run."""
         _sluice._module_unload(self._module)
 
     def __enter__(self):

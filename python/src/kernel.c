@@ -34,7 +34,7 @@ static void end_module(PyObject *capsule)
     free(module);
 }
 
-/* A list of str as C has it, in one block; NULL with an exception. The strings are the list's. */
+/* Makes an array of C strings from a list of str, in one block; NULL with an exception. The list owns the strings. */
 static const char **strings(PyObject *list, uint32_t *count)
 {
     Py_ssize_t n = PyList_Size(list);
@@ -98,7 +98,7 @@ PyObject *module_load(PyObject *self, PyObject *args)
     return capsule;
 }
 
-/* What is queued still runs; a second time does nothing. */
+/* Queued launches still run. A second call does nothing. */
 PyObject *module_unload(PyObject *self, PyObject *capsule)
 {
     struct module *module = module_of(capsule);
@@ -130,7 +130,7 @@ PyObject *module_kernels(PyObject *self, PyObject *capsule)
     return names;
 }
 
-/* What the compiler wrote on this thread. */
+/* The compiler's output of this thread's last load. */
 PyObject *compile_log(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     size_t size = sluice_compile_log(NULL, 0) + 1;

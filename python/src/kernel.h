@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * Kernels as Python has them: sluice._kernels.Kernels is a class over the functions of kernel.c, sluice.Kernel is a
- * type of the extension, sluice._graphs.Graph a class over the functions of graph.c.
+ * Kernels in Python: sluice._kernels.Kernels is a class over the functions of kernel.c, sluice.Kernel is a type of the
+ * extension, sluice._graphs.Graph is a class over the functions of graph.c.
  */
 #ifndef SLUICE_PYTHON_KERNEL_H
 #define SLUICE_PYTHON_KERNEL_H
 
 #include "source.h"
 
-#define MOST_FRAMES 16 /* of one launch, as the library has it */
+#define MOST_FRAMES 16 /* of one launch, the library's limit */
 
 struct kernel {
     PyObject_HEAD struct state *state;
-    PyObject *module; /* the capsule: it ends with its last kernel */
+    PyObject *module; /* the capsule, which ends with its last kernel */
     PyObject *name;
-    struct stream *stream; /* that of on(); or NULL */
+    struct stream *stream; /* the stream of on(), or NULL */
     const struct opened *device;
     struct sluice_kernel handle;
     struct sluice_kernel_info info;
 };
 
-/* A number that an argument points to, as C has it. */
+/* A number that an argument points to, in C's type. */
 union number {
     uint64_t integer;
     unsigned char bytes[16];
@@ -34,8 +34,8 @@ struct call {
     struct sluice_launch shape;
     struct sluice_argument arguments[SLUICE_MAX_PARAMETERS];
     union number numbers[SLUICE_MAX_PARAMETERS];
-    struct source sources[SLUICE_MAX_PARAMETERS]; /* memory that is no frame's */
-    struct lease *leases[MOST_FRAMES];            /* a reference each */
+    struct source sources[SLUICE_MAX_PARAMETERS]; /* memory that is not a frame's */
+    struct lease *leases[MOST_FRAMES];            /* with a reference to each */
     struct sluice_array arrays[MOST_FRAMES];      /* planes of images */
 };
 
@@ -44,7 +44,7 @@ struct call {
 /* Adds the next argument. */
 int argument_add(struct call *call, PyObject *object);
 
-/* over=, grid= and block= as numbers. */
+/* Reads over=, grid= and block= as numbers. */
 int shape_parse(struct state *state, PyObject *object, const char *what, uint32_t shape[3]);
 
 /* "const unsigned char *" */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arguments of launches, as the library has them: frames and arrays in place, numbers, structs by value.
+ * Turns Python's arguments of a launch into the library's: frames and arrays in place, numbers, structs by value.
  */
 #include "kernel.h"
 
@@ -10,7 +10,7 @@
 
 /* ---- messages ---- */
 
-/* Says which parameter it is, if the exception's class takes a text. Returns -1. */
+/* Adds the parameter's number to the exception, if its class takes a text. Returns -1. */
 static int name_parameter(const struct call *call)
 {
     PyObject *type, *value, *traceback;
@@ -44,7 +44,7 @@ static const char *number_name(struct sluice_dtype dtype)
     return dtype.code < 3 && width >= 0 ? names[dtype.code][width] : NULL;
 }
 
-/* "float", "float4"; of what has no name in C, as Sluice calls it. */
+/* "float", "float4"; Sluice's name for a type without a name in C. */
 static PyObject *type_text(const struct state *state, struct sluice_dtype dtype)
 {
     const char *name = number_name(dtype);
@@ -110,7 +110,7 @@ static int add_frame(struct call *call, PyObject *object, struct sluice_argument
     return lease ? add_lease(call, lease) : -1;
 }
 
-/* An array of a frame: the frame's by its name, a plane of an image as an array. */
+/* Adds an array of a frame by its name, or a plane of an image as an array. */
 static int add_array(struct call *call, PyObject *object, struct sluice_argument *argument)
 {
     struct array *array = (struct array *)object;
@@ -163,7 +163,8 @@ static int check_source(const struct call *call, const struct source *source)
     return -1;
 }
 
-/* Bytes of a struct, or of an array of them. 1 without an exception if it has no buffer, or one with gaps. */
+/* Adds the bytes of one or more structs. 1 without an exception if the object has no buffer, or one with gaps.
+ */
 static int open_bytes(PyObject *object, struct source *source)
 {
     memset(source, 0, sizeof *source);
@@ -177,7 +178,8 @@ static int open_bytes(PyObject *object, struct source *source)
     return 1;
 }
 
-/* The same for a parameter that points to something without a data type, or records for one that points to structs. */
+/* The same for a parameter that points to elements without a data type, or points to structs and gets records.
+ */
 static int open_untyped(PyObject *object, const struct sluice_parameter *parameter, struct source *source)
 {
     bool typed = parameter->kind != SLUICE_PARAMETER_POINTER || parameter->dtype.bits != 0;
@@ -246,7 +248,7 @@ static int add_memory(struct call *call, PyObject *object, const struct sluice_p
 
 /* ---- by value ---- */
 
-/* A number of NumPy or ctypes: a buffer without dimensions. 1 without an exception if it is none. */
+/* Adds a number of NumPy or ctypes: a buffer without dimensions. 1 without an exception if it is not one. */
 static int add_scalar(struct call *call, PyObject *object, bool known, struct sluice_argument *argument)
 {
     union number *number = &call->numbers[call->count];
@@ -280,9 +282,9 @@ static int add_scalar(struct call *call, PyObject *object, bool known, struct sl
         if (dtype.bits == 64)
             memcpy(&argument->real, number->bytes, sizeof argument->real);
     } else if (dtype.code == SLUICE_INT || dtype.code == SLUICE_UINT || dtype.code == SLUICE_BOOL) {
-        int shift = dtype.code == SLUICE_INT ? 64 - dtype.bits : 0; /* the sign goes on */
+        int shift = dtype.code == SLUICE_INT ? 64 - dtype.bits : 0; /* extends the sign */
         if (dtype.code == SLUICE_UINT && dtype.bits == 64 && number->integer > INT64_MAX)
-            return 0; /* which only a parameter of that size holds */
+            return 0; /* only a parameter of that size holds it */
         argument->kind = SLUICE_ARGUMENT_INTEGER;
         argument->integer = (int64_t)(number->integer << shift) >> shift;
     }
@@ -321,7 +323,7 @@ static int add_struct(struct call *call, PyObject *object, struct sluice_argumen
 
     if (open_bytes(object, source) != 0) {
         PyErr_Format(PyExc_TypeError,
-                     "%R is no struct: pass bytes, a ctypes.Structure, or a NumPy record of the kernel's type",
+                     "%R is not a struct: pass bytes, a ctypes.Structure, or a NumPy record of the kernel's type",
                      (PyObject *)Py_TYPE(object));
         return -1;
     }
@@ -368,7 +370,7 @@ static int add(struct call *call, PyObject *object, const struct sluice_paramete
     }
     if (parameter->kind == SLUICE_PARAMETER_NUMBER && !PyObject_CheckBuffer(object) &&
         framework_of(state, object) == FRAMEWORK_NONE) {
-        PyErr_Format(PyExc_TypeError, "it is a number, and %R is none", (PyObject *)Py_TYPE(object));
+        PyErr_Format(PyExc_TypeError, "the kernel takes a number, and %R is not one", (PyObject *)Py_TYPE(object));
         return -1;
     }
     return add_memory(call, object, parameter, argument);

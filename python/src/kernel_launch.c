@@ -35,7 +35,7 @@ static int set_sizes(PyObject *sizes, const char *what, uint32_t shape[3])
     if (count < 0)
         return -1;
     if (count < 1 || count > 3) {
-        PyErr_Format(PyExc_ValueError, "%s is %R: it must be one to three numbers, of x, y and z", what, sizes);
+        PyErr_Format(PyExc_ValueError, "%s is %R: it must be one to three numbers: x, y, z", what, sizes);
         return -1;
     }
     for (Py_ssize_t i = 0; i < count && r == 0; i++) {
@@ -53,7 +53,7 @@ static int set_extents(const int64_t *extents, int ndim, uint32_t shape[3])
         ndim = 2;
     if (ndim < 1 || ndim > 2) {
         PyErr_Format(PyExc_ValueError,
-                     "over is an array of %d dimensions, which may mean several things: give the number of threads, as "
+                     "over is an array of %d dimensions, whose size is ambiguous: give the number of threads, as "
                      "(width, height, depth)",
                      ndim);
         return -1;
@@ -89,7 +89,7 @@ static int set_frame(struct state *state, PyObject *object, uint32_t shape[3])
     return r < 0 ? -1 : set_array(&array, shape);
 }
 
-/* Of an array of another library, by its .shape. 1 without an exception if it has no extents. */
+/* The size of an array of another library, by its .shape. 1 without an exception if it has no extents. */
 static int set_foreign(PyObject *object, uint32_t shape[3])
 {
     PyObject *sizes = PyObject_GetAttrString(object, "shape");
@@ -178,7 +178,8 @@ static int parse_shape(struct call *call, PyObject *values[KEYWORDS])
 
 /* ---- the stream ---- */
 
-/* What the program named: stream=, that of on(), the thread's current one. NULL in *out: nothing. */
+/* Gives the stream that the program named: stream=, that of on(), the thread's current one. NULL in *out if it named
+ * none. */
 static int named_stream(const struct kernel *kernel, PyObject *given, struct stream **out)
 {
     struct state *state = kernel->state;
@@ -193,7 +194,7 @@ static int named_stream(const struct kernel *kernel, PyObject *given, struct str
     return 0;
 }
 
-/* Else: the framework's of the first array that has one, then the frame's; NULL: there is none. */
+/* Otherwise the stream of the first framework's array that has one, then of the frame; NULL if there is none. */
 static struct stream *found_stream(const struct call *call)
 {
     for (uint32_t i = 0; i < call->source_count; i++)
@@ -205,8 +206,8 @@ static struct stream *found_stream(const struct call *call)
     return NULL;
 }
 
-/* The launch is ordered with arrays of other streams, unless it is recorded: then the graph's launches are what is to
- * be ordered with them. */
+/* Orders the launch with arrays of other streams. If it is recorded, the program orders the graph's launches.
+ */
 static int order(struct call *call, struct stream_choice *choice)
 {
     struct state *state = call->kernel->state;
@@ -219,7 +220,7 @@ static int order(struct call *call, struct stream_choice *choice)
             continue;
         if (stream_captures(source->stream)) {
             raise_as(state, ERROR_E_CAPTURING,
-                     "kernel '%U': the library of an array is capturing a graph on another stream: launch on that one",
+                     "kernel '%U': the library of an array captures a graph on another stream: launch on that stream",
                      call->kernel->name);
             return -1;
         }
@@ -238,7 +239,7 @@ static int order(struct call *call, struct stream_choice *choice)
 
 /* ---- the launch ---- */
 
-/* What does not fit a parameter, as Python calls it; the library's sentences say which. */
+/* Raises the exception that Python has for an argument that does not fit. The library's sentence shows which one. */
 static PyObject *raise_launch(const struct state *state, int r)
 {
     const char *sentence = sluice_last_error();
@@ -265,8 +266,8 @@ static PyObject *launch(struct call *call, const struct stream_choice *choice)
     Py_END_ALLOW_THREADS return r == 0 ? Py_NewRef(Py_None) : raise_launch(call->kernel->state, r);
 }
 
-/* A frame is used on the stream, which waits for what another one may still write to it; but branches of a parallel
- * section, and captures, have an order of their own. */
+/* Uses a frame on the stream, which waits for other streams that may still write to it. Branches of a parallel section
+ * and captures have an order of their own. */
 static int use_frame(struct state *state, struct lease *lease, struct stream *stream)
 {
     bool others = lease->first && (lease->several || !stream_same(lease->first, stream));

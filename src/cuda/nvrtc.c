@@ -22,7 +22,7 @@ static bool is_found;
 static char added[MOST_ADDED][1024];
 static int added_count;
 
-/* One that was refused because it is newer than the driver. */
+/* A library that was refused because it is newer than the driver. */
 struct too_new {
     int major, minor;
     char path[sizeof found.path];
@@ -83,7 +83,7 @@ static int ask(struct sl_nvrtc *nvrtc)
     return 0;
 }
 
-/* 0 if it was found; else the reason is the message. */
+/* Returns 0 if it was found; else the message says why not. */
 static int try(const char *path, struct too_new *newer)
 {
     struct sl_nvrtc nvrtc = { .major = 0 };
@@ -113,7 +113,7 @@ static int try(const char *path, struct too_new *newer)
 
 /* ---- where to look ---- */
 
-/* torch's wheels and CuPy load it, by names of their own. */
+/* PyTorch's wheels and CuPy load it under names of their own. */
 static bool try_loaded(struct too_new *newer)
 {
     char path[sizeof found.path];
@@ -134,7 +134,7 @@ static bool try_folder(const char *folder, struct too_new *newer)
         if (try(path, newer) == 0)
             return true;
     }
-    /* Is there a newer one? Then the message names it. */
+    /* If there is a newer one, the message names it. */
     snprintf(path, sizeof path, "%s%slibnvrtc.so.%d", folder, *folder ? "/" : "", driver_major() + 1);
     return try(path, newer) == 0;
 }

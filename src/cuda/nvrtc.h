@@ -47,13 +47,13 @@ struct sl_nvrtc {
     int archs[64]; /* 90: compute capability 9.0; in ascending order */
 };
 
-/* Finds it for the loaded driver: SLUICE_NVRTC; one that this process has loaded; libnvrtc.so.N for N from the
- * driver's major version down to 12, where the system looks for libraries, in the folders that were added, and in
- * /usr/local/cuda/lib64. It stays loaded. After a failure the next call looks again. SLUICE_E_UNSUPPORTED with what to
- * install: there is none, or it is of a higher major version than the driver. */
+/* Finds the library for the loaded driver: SLUICE_NVRTC; one that this process has loaded; libnvrtc.so.N, for N from
+ * the driver's major version down to 12, where the system looks for libraries, in the folders that were added, and in
+ * /usr/local/cuda/lib64. It stays loaded. After a failure the next call looks again. Returns SLUICE_E_UNSUPPORTED if
+ * there is none, or only one of a higher major version than the driver's; the message says what to install. */
 int sl_nvrtc_find(const struct sl_nvrtc **nvrtc);
 
-/* Adds a folder to look in: where a package manager put it. SLUICE_E_LIMIT. */
+/* Adds a folder to look in, where a package manager put it. Returns SLUICE_E_LIMIT. */
 int sl_nvrtc_add_folder(const char *folder);
 
 /* What to install for the loaded driver: "nvidia-cuda-nvrtc-cu12". */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parallel sections: a device lends streams, which wait for a parent, and which the parent waits for.
+ * Parallel sections: a device lends streams. They wait for a parent at the fork, and it waits for them at the join.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -14,8 +14,8 @@ struct section {
     struct sluice_stream parent;
     bool captures; /* the parent */
     uint32_t wanted, count, busy_count;
-    struct sl_stream *streams[SL_DEVICE_FORKS]; /* that are lent, with a reference each */
-    struct sl_stream *busy[SL_DEVICE_FORKS];    /* that have work, and may be lent if there are no others */
+    struct sl_stream *streams[SL_DEVICE_FORKS]; /* the streams that are lent, with a reference each */
+    struct sl_stream *busy[SL_DEVICE_FORKS];    /* streams that have work, which are lent if no others are left */
 };
 
 static struct sluice_stream handle_of(const struct sl_stream *stream)
@@ -35,7 +35,7 @@ static void give_back(struct section *section, struct sl_stream **streams, uint3
 
 /* ---- fork ---- */
 
-/* The next one from *at on that is lent to nobody; it is then lent to this section. */
+/* Lends this section the next stream, from *at on, that is not lent. */
 static struct sl_stream *take(struct section *section, enum sl_capture state, uint32_t *at)
 {
     sl_mutex_lock(&section->device->lock);
@@ -62,7 +62,7 @@ static void take_idle(struct section *section)
     }
 }
 
-/* May one more be made? */
+/* May one more stream be made? */
 static bool reserve(struct sl_device *device)
 {
     sl_mutex_lock(&device->lock);
@@ -115,7 +115,8 @@ static int follow(struct section *section)
     return r;
 }
 
-/* Those that an earlier section of the same capture has given back; a stream of another capture refuses to wait. */
+/* Lends streams that an earlier section of the same capture has given back. A stream of another capture refuses to
+ * wait. */
 static int take_recorded(struct section *section)
 {
     struct sl_stream *stream;
@@ -136,8 +137,7 @@ static int take_recorded(struct section *section)
 static int too_many(const struct section *section)
 {
     return sl_fail(SLUICE_E_LIMIT,
-                   "%" PRIu32
-                   " more streams cannot be lent: \"%s\" lends %d at once, the others of which are in use or "
+                   "%" PRIu32 " more streams cannot be lent: \"%s\" lends %d at once, and the others are in use or "
                    "take part in a capture; join them first",
                    section->wanted, section->device->name, SL_DEVICE_FORKS);
 }
@@ -205,7 +205,7 @@ int sl_fork(struct sluice_stream handle, uint32_t count, struct sluice_stream *s
 
 /* ---- join ---- */
 
-/* Under the device's lock. A stream whose parent has ended may be joined to another. */
+/* Call it with the device's lock held. A stream whose parent has ended may be joined to another one. */
 static bool is_lent(const struct sl_stream *stream, struct sluice_stream parent)
 {
     if (!stream->forked || stream->lent_to <= SL_FORK_MOVING)
@@ -213,7 +213,7 @@ static bool is_lent(const struct sl_stream *stream, struct sluice_stream parent)
     return stream->lent_to == parent.id || !sl_stream_is_alive((struct sluice_stream){ stream->lent_to });
 }
 
-/* Marks it, so that it can be joined only once, and belongs to no other section before the parent waits for it. */
+/* Marks the stream: it can be joined only once, and no other section gets it before the parent waits for it. */
 static int collect(struct section *section, struct sluice_stream handle)
 {
     struct sl_stream *stream;
@@ -232,7 +232,8 @@ static int collect(struct section *section, struct sluice_stream handle)
     }
     sl_object_drop(&stream->object);
     return sl_fail(SLUICE_E_INVALID,
-                   "stream 0x%" PRIx64 " is not lent to stream 0x%" PRIx64 ": join what sluice_fork gave for it, once",
+                   "stream 0x%" PRIx64 " is not lent to stream 0x%" PRIx64
+                   ": join the streams of each sluice_fork once",
                    handle.id, section->parent.id);
 }
 
@@ -246,7 +247,7 @@ static void release(struct section *section)
         sl_object_drop(&section->streams[i]->object);
 }
 
-/* All of them, also if waiting for one fails. The message is the first failure's. */
+/* Joins all of them, even if waiting for one fails. The message is the first failure's. */
 static int wait_for_all(struct section *section)
 {
     char first[512];

@@ -184,7 +184,7 @@ static int may_end(const struct sl_stream *stream)
     const struct part *part = part_of(stream);
 
     if (!part)
-        return sl_fail(SLUICE_E_CAPTURE, "stream 0x%" PRIx64 " captures nothing: sluice_capture_begin comes first",
+        return sl_fail(SLUICE_E_CAPTURE, "stream 0x%" PRIx64 " is not capturing: call sluice_capture_begin first",
                        name_of(stream));
     if (part->capture->origin != stream)
         return sl_fail(SLUICE_E_CAPTURE,
@@ -192,7 +192,7 @@ static int may_end(const struct sl_stream *stream)
                        name_of(stream), name_of(part->capture->origin));
     if (part->capture->thread != sl_os_thread_number())
         return sl_fail(SLUICE_E_CAPTURE,
-                       "the capture on stream 0x%" PRIx64 " was begun by another thread: end it on that one",
+                       "the capture on stream 0x%" PRIx64 " was begun by another thread: end it on that thread",
                        name_of(stream));
     return 0;
 }

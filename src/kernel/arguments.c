@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arguments against parameters: numbers are converted to the parameter's type, all else must fit.
+ * Checks arguments against parameters: converts numbers to the parameter's type, and refuses what does not fit.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -154,7 +154,7 @@ static int put_picture(struct sl_launching *launching, uint32_t at)
     if (!argument->array)
         return wrong_kind(launching, at);
     if (argument->array->image.pixel_format == SLUICE_PIXEL_NONE)
-        return REFUSE(SLUICE_E_INVALID, launching, at, "is a picture; array '%s' is none: it has no pixel format",
+        return REFUSE(SLUICE_E_INVALID, launching, at, "is a picture; array '%s' is not: it has no pixel format",
                       argument->array->name);
     struct sluice_dtype any = { .bits = 0 };
     int r = check_memory(launching, at, any);
@@ -185,7 +185,7 @@ static bool is_memory(uint32_t kind)
     return kind >= SLUICE_ARGUMENT_MEMORY && kind <= SLUICE_ARGUMENT_HOST;
 }
 
-/* Of PTX and binaries: numbers have a type only as bytes. */
+/* For PTX and binaries only the sizes of parameters are known. */
 static int put_unknown(struct sl_launching *launching, uint32_t at, uint32_t size)
 {
     const struct sluice_argument *given = launching->arguments[at].given;
@@ -197,7 +197,7 @@ static int put_unknown(struct sl_launching *launching, uint32_t at, uint32_t siz
     if (is_memory(given->kind))
         return REFUSE(SLUICE_E_INVALID, launching, at, "has %" PRIu32 " bytes; %s was passed", size, passed(given));
     return REFUSE(SLUICE_E_INVALID, launching, at,
-                  "is of a type that compiled code does not tell; pass a variable of its type (SLUICE_VALUE; in Python "
+                  "has a type that compiled code does not say; pass a variable of that type (SLUICE_VALUE; in Python "
                   "a NumPy scalar), not %s",
                   passed(given));
 }

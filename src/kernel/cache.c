@@ -20,7 +20,7 @@
 #define MOST_BYTES   (UINT64_C(256) << 20) /* of an entry */
 #define ENTRY_NAME   32
 #define ENTRY_SUFFIX ".kernels"
-#define LEFT_BEHIND  (INT64_C(3600) * 1000000000) /* ns; after that, whoever writes a file has been killed */
+#define LEFT_BEHIND  (INT64_C(3600) * 1000000000) /* ns; a killed process left a file that is unfinished for longer */
 
 struct head {
     char magic[16];
@@ -29,7 +29,7 @@ struct head {
 };
 static const char magic[16] = "Sluice kernels1";
 
-/* Of words rather than bytes: large binaries are read within the time that a load may take. */
+/* Hashes words, not bytes, so that a load of a large binary does not take too long. */
 static uint64_t hash(uint64_t seed, const void *bytes, size_t size)
 {
     const char *at = bytes;
@@ -89,7 +89,7 @@ static int find_folder(char *path, size_t size)
     return 0;
 }
 
-/* Why the folder is not used is logged once in a process. */
+/* A process logs once why it does not use the folder. */
 static bool open_folder(bool make, int *dir)
 {
     static sl_word32 reported;
@@ -141,12 +141,12 @@ static size_t put_text(char *to, size_t at, const char *text)
     return put(to, at, text, strlen(text) + 1);
 }
 
-/* `to` NULL: only counts. */
+/* With `to` NULL it only counts. */
 static size_t write_key(const struct sl_source *source, const char *compiler, const char *includes, char *to)
 {
     size_t at = put_text(to, 0, compiler);
 
-    at = put_text(to, at, source->name); /* which messages of the compiler have in them */
+    at = put_text(to, at, source->name); /* the compiler's messages contain it */
     at = put(to, at, &source->option_count, sizeof source->option_count);
     for (uint32_t i = 0; i < source->option_count; i++)
         at = put_text(to, at, source->options[i]);
@@ -157,7 +157,7 @@ static size_t write_key(const struct sl_source *source, const char *compiler, co
     return put(to, at, source->text, source->bytes);
 }
 
-/* False: what the source includes is not known, or there is no memory. */
+/* False if it is not known what the source includes, or there is no memory. */
 static bool make_key(const struct sl_source *source, const char *compiler, struct key *key)
 {
     char *includes = sl_source_includes(source);
@@ -187,7 +187,7 @@ static bool is_entry(const char *name)
 
 /* ---- reading ---- */
 
-/* Each part lies within the entry, and they fill it. */
+/* The parts lie within the entry and fill it. */
 static bool sizes_fit(const struct head *head, size_t size)
 {
     const uint64_t parts[] = { head->key, head->symbols, head->log, head->bytes };
@@ -306,7 +306,7 @@ void sl_cache_store(const struct sl_source *source, const char *compiler, const 
         name_of(&key, name);
         if (make_entry(&key, source, code, &entry, &size)) {
             if (sl_os_private_replace(dir, name, entry, size) != 0)
-                sl_log(SLUICE_LOG_WARN, "%s is compiled again next time, as the cache of kernels does not keep it: %s",
+                sl_log(SLUICE_LOG_WARN, "%s was not kept in the cache of kernels, and will be compiled again: %s",
                        source->name, sl_last_error());
             free(entry);
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The captures on GPUs that sluice_capture_begin has begun, and the kernels that their graphs will use.
+ * Captures on GPUs that sluice_capture_begin began, and the kernels that their graphs will use.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -30,7 +30,7 @@ void sl_recording_free(struct sl_recording *recording)
     free(recording);
 }
 
-/* Under the lock, as the next ones. */
+/* Call this and the next ones with the lock held. */
 static struct sl_recording *by_stream(uint64_t stream)
 {
     struct sl_recording *recording = recordings;
@@ -89,7 +89,7 @@ int sl_captures_take(uint64_t stream, struct sl_recording **recording)
         r = SLUICE_NOT_READY;
     else if ((*recording)->thread != sl_os_thread_number())
         r = sl_fail(SLUICE_E_CAPTURE,
-                    "the capture on stream 0x%" PRIx64 " was begun by another thread: end it on that one", stream);
+                    "the capture on stream 0x%" PRIx64 " was begun by another thread: end it on that thread", stream);
     else
         take(*recording);
     pthread_mutex_unlock(&lock);
@@ -111,10 +111,10 @@ int sl_captures_refuse(uint64_t stream, uint64_t capture)
                        origin);
     if (capture)
         return sl_fail(SLUICE_E_CAPTURE,
-                       "stream 0x%" PRIx64 " takes part in a capture that sluice_capture_begin has not begun: end it "
-                       "as it was begun",
+                       "stream 0x%" PRIx64 " takes part in a capture that sluice_capture_begin did not begin: "
+                       "end it with the library that began it",
                        stream);
-    return sl_fail(SLUICE_E_CAPTURE, "stream 0x%" PRIx64 " captures nothing: sluice_capture_begin comes first", stream);
+    return sl_fail(SLUICE_E_CAPTURE, "stream 0x%" PRIx64 " is not capturing: call sluice_capture_begin first", stream);
 }
 
 /* ---- what they need ---- */

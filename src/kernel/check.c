@@ -21,7 +21,7 @@ static void read_word(const char *word, size_t length)
         sl_order_follow();
         atomic_fetch_or(&sl_checks, SL_CHECK_STREAMS);
     } else if (length > 0) {
-        sl_log(SLUICE_LOG_WARN, "SLUICE_CHECK has '%.*s', which is no check; there is 'streams'",
+        sl_log(SLUICE_LOG_WARN, "SLUICE_CHECK has '%.*s', which is not a check; the only one is 'streams'",
                (int)(length < 40 ? length : 40), word);
     }
 }
@@ -178,7 +178,7 @@ static bool writes(const struct sl_launching *launching, uint32_t at)
     return !parameter || !parameter->constant;
 }
 
-/* Host arrays are the launch's own. */
+/* A host array is copied for this launch alone. */
 static bool find_use(const struct sl_launching *launching, uint32_t at, struct sl_use *use)
 {
     const struct sl_argument *argument = &launching->arguments[at];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the compiler wrote in each thread's last load of a source.
+ * Each thread's compile log: the compiler's output at its last load of a source.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "kernel/kernel.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t key; /* of a thread's text, which is freed as the thread ends */
+static pthread_key_t key; /* of a thread's text, which is freed when the thread ends */
 static bool usable;
 
 static void make_key(void)

@@ -13,7 +13,7 @@
 
 #define LOG_SIZE 4096
 
-/* Without asking for more a kernel has so much shared memory. */
+/* A kernel may have this much shared memory without asking for more. */
 #define SHARED (48 << 10)
 
 static struct sl_cuda_context *context_of(const struct sl_object *object)
@@ -74,9 +74,9 @@ static void unload_now(struct sl_device *device, struct sl_cu_module *native)
     struct sl_cuda_scope scope;
 
     if (sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
-        return; /* it went with the context */
+        return; /* it ended with the context */
     if (sl_cu(context, ModuleUnload, native) != 0)
-        sl_log(SLUICE_LOG_WARN, "a module was left behind: %s", sl_last_error());
+        sl_log(SLUICE_LOG_WARN, "a module could not be unloaded: %s", sl_last_error());
     sl_cuda_leave(&scope);
 }
 
@@ -136,8 +136,8 @@ static int query(struct sl_kernel *kernel, struct sl_cu_function *function)
     return 0;
 }
 
-/* Drivers load a function when it is first launched, unless it is asked for before; a query of its attributes does that
- * on drivers that cannot be asked. */
+/* Drivers load a function at its first launch, unless asked to load it before. Those that cannot be asked load it when
+ * its attributes are queried. */
 static int get(struct sl_kernel *kernel, const char *symbol)
 {
     struct sl_cuda_context *context = context_of(&kernel->object);
@@ -194,7 +194,7 @@ static int parameters(struct sl_kernel *kernel, struct sluice_parameter *paramet
 
 /* ---- launches ---- */
 
-/* A graph that will have the kernel keeps it loaded. */
+/* A graph that records the launch keeps the kernel loaded. */
 static int may_record(struct sl_cuda_context *context, struct sl_kernel *kernel, struct sl_stream *stream)
 {
     uint64_t capture;

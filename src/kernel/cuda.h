@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Kernels on GPUs, between their files.
+ * Kernels on GPUs, for the files cuda*.c.
  */
 #ifndef SL_KERNEL_CUDA_H
 #define SL_KERNEL_CUDA_H
@@ -15,8 +15,8 @@ int sl_cuda_compile(struct sl_device *device, const struct sl_source *source, st
 
 /* ---- cuda_image.c ---- */
 
-/* Could the driver read past the end of these bytes, or choke on them? It gets no size. SLUICE_E_INVALID. `own`: they
- * come from our compiler. */
+/* Refuses bytes with which the driver might read past their end or crash, as it is not given their size. `own`: our
+ * compiler made them. Returns SLUICE_E_INVALID. */
 int sl_cuda_image_check(const char *name, const void *bytes, size_t size, bool own);
 
 /* ---- cuda_memory.c ---- */

@@ -21,7 +21,7 @@
 struct target {
     const struct sl_nvrtc *nvrtc;
     int arch;   /* 90 */
-    bool known; /* the GPU's own: machine code; else the highest below, and PTX */
+    bool known; /* true: the GPU's own, for machine code; false: the highest below it, for PTX */
 };
 
 static int query_arch(struct sl_cuda_context *context, int *arch)
@@ -36,7 +36,7 @@ static int query_arch(struct sl_cuda_context *context, int *arch)
     return r;
 }
 
-/* The driver compiles PTX of its own version and of earlier ones. */
+/* The driver compiles PTX of its own version and earlier ones. */
 static int check_ptx(const struct sl_nvrtc *nvrtc, const struct sl_cuda_context *context, int arch)
 {
     int version = (int)sl_cuda_version(), driver = version / 1000 * 100 + version % 1000 / 10;
@@ -62,11 +62,12 @@ static int choose(struct sl_cuda_context *context, struct target *target)
         target->arch = nvrtc->archs[i];
     target->known = target->arch == wanted;
     if (target->arch == 0)
-        return sl_fail(SLUICE_E_UNSUPPORTED,
-                       "NVRTC %d.%d (%s) compiles for no GPU below compute capability %d.%d; \"%s\" has %d.%d: pip "
-                       "install nvidia-cuda-nvrtc-cu12, and let SLUICE_NVRTC name its libnvrtc.so.12",
-                       nvrtc->major, nvrtc->minor, nvrtc->path, nvrtc->archs[0] / 10, nvrtc->archs[0] % 10,
-                       context->name, wanted / 10, wanted % 10);
+        return sl_fail(
+            SLUICE_E_UNSUPPORTED,
+            "NVRTC %d.%d (%s) does not compile for GPUs below compute capability %d.%d; \"%s\" has %d.%d: pip "
+            "install nvidia-cuda-nvrtc-cu12, and let SLUICE_NVRTC name its libnvrtc.so.12",
+            nvrtc->major, nvrtc->minor, nvrtc->path, nvrtc->archs[0] / 10, nvrtc->archs[0] % 10, context->name,
+            wanted / 10, wanted % 10);
     return target->known ? 0 : check_ptx(nvrtc, context, wanted);
 }
 
@@ -85,7 +86,7 @@ int sl_cuda_compiler_name(char *text, size_t size)
 {
     const struct sl_nvrtc *nvrtc;
     uint32_t count;
-    int r = sl_gpu_count(&count); /* which loads the driver, for whose version NVRTC is chosen */
+    int r = sl_gpu_count(&count); /* also loads the driver: NVRTC must suit its version */
 
     if (r == 0)
         r = sl_nvrtc_find(&nvrtc);
@@ -126,7 +127,7 @@ static int check_options(const struct sl_source *source)
 struct build {
     const struct sl_source *source;
     const struct sl_nvrtc *nvrtc;
-    const char *text; /* the source, and what describes its kernels */
+    const char *text; /* the source and the lines that describe its kernels */
     struct sl_nvrtc_program *program;
     char *log;
     char *bytes;
@@ -159,7 +160,7 @@ static const char *first_error(const char *log, int *length)
     return log;
 }
 
-/* Whose description the error is in; NULL: it is in the source. */
+/* The kernel whose description has the error; NULL if the source has it. */
 static const char *kernel_of_error(const struct sl_source *source, const char *error)
 {
     unsigned index;
@@ -232,7 +233,7 @@ static int make_program(struct build *build)
     return r;
 }
 
-/* Adds to the bytes: PTX ends with its NUL. */
+/* Adds the result to the bytes. PTX ends with a NUL. */
 static int add_bytes(struct build *build, bool ptx)
 {
     size_t size;
@@ -267,7 +268,7 @@ static int build_for(struct build *build, const char *kind, int arch)
     return r == 0 ? add_bytes(build, strcmp(kind, "compute") == 0) : r;
 }
 
-/* The names are the program's, and end with it. */
+/* The names belong to the nvrtcProgram and end with it. */
 static int make_code(struct build *build, struct sl_code *code)
 {
     const struct sl_source *source = build->source;
@@ -282,8 +283,8 @@ static int make_code(struct build *build, struct sl_code *code)
     return r;
 }
 
-/* The descriptions of kernels are found in machine code: behind PTX comes that of another architecture, which is not
- * loaded. */
+/* The descriptions of kernels are read from machine code. PTX is therefore followed by machine code for another
+ * architecture, which is not loaded. */
 static int build_all(struct build *build, const struct target *target, struct sl_code *code)
 {
     int r = target->known ? 0 : build_for(build, "compute", target->arch);

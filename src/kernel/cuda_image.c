@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Looks at PTX and binaries before the driver does: it is given their address alone, and trusts what they say about
- * their size.
+ * Checks PTX and binaries before the driver gets them: it gets only their address, and trusts the sizes that they
+ * contain.
  */
 #include "kernel/cuda.h"
 
@@ -16,10 +16,10 @@
 struct fatbin {
     uint32_t magic;
     uint16_t version, header;
-    uint64_t size; /* of what follows the header */
+    uint64_t size; /* of the bytes after the header */
 };
 
-/* What follows: one of these before each of its images. */
+/* In those bytes each image has one of these before it. */
 struct fatbin_entry {
     uint16_t kind, version;
     uint32_t header;
@@ -99,10 +99,10 @@ int sl_cuda_image_check(const char *name, const void *bytes, size_t size, bool o
 
     memcpy(&magic, bytes, size < sizeof magic ? size : sizeof magic);
     if (size >= SELFMAG && memcmp(bytes, ELFMAG, SELFMAG) == 0)
-        return is_cubin(bytes, size) ? 0 : sl_fail(SLUICE_E_INVALID, "%s is no cubin, or not a whole one", name);
+        return is_cubin(bytes, size) ? 0 : sl_fail(SLUICE_E_INVALID, "%s is not a complete cubin", name);
     if (magic == FATBIN_MAGIC)
-        return is_fatbin(bytes, size) ? 0 : sl_fail(SLUICE_E_INVALID, "%s is no fatbin, or not a whole one", name);
+        return is_fatbin(bytes, size) ? 0 : sl_fail(SLUICE_E_INVALID, "%s is not a complete fatbin", name);
     if (!own && memchr(bytes, 0, size))
-        return sl_fail(SLUICE_E_INVALID, "%s has a byte of 0 in it, and is neither a cubin nor a fatbin", name);
+        return sl_fail(SLUICE_E_INVALID, "%s contains a byte of 0, but is neither a cubin nor a fatbin", name);
     return 0;
 }

@@ -13,7 +13,7 @@ static struct sl_cu_stream *native_of(const struct sl_stream *stream)
     return (struct sl_cu_stream *)stream->native;
 }
 
-/* Which a call on a capturing stream would invalidate. */
+/* Refuses a stream that captures: the call would invalidate the capture. */
 static int check_capture(struct sl_cuda_context *context, struct sl_stream *stream)
 {
     enum sl_cuda_capture state;
@@ -26,8 +26,8 @@ static int check_capture(struct sl_cuda_context *context, struct sl_stream *stre
     return sl_fail(SLUICE_E_CAPTURING, "%s: %s", context->name, sl_cuda_code_remedy(SL_CU_CAPTURE_UNSUPPORTED));
 }
 
-/* Makes the context current for calls on the stream. They are made in the relaxed mode: allocations in stream order,
- * too, invalidate another thread's global capture (measured, driver 580), and copies of pageable memory wait. */
+/* Makes the context current for calls on the stream, in the relaxed capture mode. In another mode even a stream-ordered
+ * allocation invalidates another thread's global capture (measured, driver 580), and copies of pageable memory wait. */
 static int enter(struct sl_stream *stream, struct sl_cuda_scope *scope)
 {
     struct sl_cuda_context *context = stream->object.device->state;
@@ -79,9 +79,9 @@ static void free_now(struct sl_device *device, uint64_t address)
     struct sl_cuda_scope scope;
 
     if (sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
-        return; /* it went with the context */
+        return; /* it ended with the context */
     if (sl_cu(context, MemFree, address) != 0)
-        sl_log(SLUICE_LOG_WARN, "memory for kernels was left behind: %s", sl_last_error());
+        sl_log(SLUICE_LOG_WARN, "memory for kernels could not be freed: %s", sl_last_error());
     sl_cuda_leave(&scope);
 }
 
@@ -94,7 +94,7 @@ static void free_in_background(void *argument)
     free(freeing);
 }
 
-/* Behind everything that is queued so far. */
+/* After everything that is queued so far. */
 static void free_apart(struct sl_device *device, uint64_t address)
 {
     struct freeing *freeing = malloc(sizeof *freeing);
@@ -146,8 +146,8 @@ bool sl_cuda_is_pinned(struct sl_device *device, const void *memory, size_t byte
     return known && first == last;
 }
 
-/* What is pageable and larger than 64 KiB is copied when the stream gets there, before the call returns. Other threads
- * can launch meanwhile (measured, driver 580). */
+/* The driver copies pageable memory of more than 64 KiB when the stream gets there, before the call returns. Meanwhile
+ * other threads can launch (measured, driver 580). */
 int sl_cuda_copy_in(struct sl_stream *stream, void *to, const void *from, size_t bytes)
 {
     struct sl_cuda_scope scope;

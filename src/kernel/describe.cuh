@@ -2,9 +2,9 @@
 
 /* SPDX-License-Identifier: MIT
  *
- * Follows each source, to say what the parameters of its kernels are: SL_DESCRIBE(number, kernel) is initialised data,
- * which description.c finds in what the compiler made. C++11, no header, and no name that a macro of the source could
- * replace, but these: */
+ * Is compiled after each source and says what the parameters of its kernels are: SL_DESCRIBE(number, kernel) makes
+ * initialised data, which description.c finds in the compiled code. It is C++11, includes no header, and uses no name
+ * that a macro of the source could replace, but these: */
 #undef x
 #undef y
 #undef z

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the compiler says about the parameters of kernels: data in the compiled bytes, after a mark (describe.cuh).
+ * Reads what the compiler says about the parameters of kernels: data in the compiled bytes, after a mark
+ * (describe.cuh).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,7 +46,8 @@ char *sl_description_text(const struct sl_source *source, const char *each)
 
 /* ---- from compiled bytes ---- */
 
-/* The description of a kernel: its words, after which `count` parameters lie within the bytes. NULL: none. */
+/* Finds the description of a kernel: its words, with `count` parameters after them, all within the bytes. NULL if there
+ * is none. */
 static const char *find(const char *bytes, size_t size, uint32_t index, struct words *words)
 {
     const char *at = bytes;
@@ -193,7 +195,7 @@ void sl_code_free(struct sl_code *code)
 
 static const struct {
     struct sluice_dtype dtype;
-    const char *scalar, *vector; /* NULL: as the scalar */
+    const char *scalar, *vector; /* NULL: as the scalar's */
 } names[] = {
     { { SLUICE_BOOL, 8, 1 }, "bool", NULL },
     { { SLUICE_INT, 8, 1 }, "char", NULL },

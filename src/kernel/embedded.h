@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Files of this folder as data, made by embed.py: what compilers read besides a source. A NUL follows each.
+ * Files of this folder as data, made by embed.py. Compilers read them with a source. Each ends with a NUL.
  */
 #ifndef SL_KERNEL_EMBEDDED_H
 #define SL_KERNEL_EMBEDDED_H

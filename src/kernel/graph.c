@@ -44,8 +44,9 @@ static int same_device(const struct sl_graph *graph, const struct sl_stream *str
     if (device == other)
         return 0;
     return sl_fail(SLUICE_E_WRONG_DEVICE,
-                   "graph 0x%" PRIx64 " is of \"%s\", stream 0x%" PRIx64 " of %s\"%s\": each open of a device is one; "
-                   "capture the graph on a stream of the same",
+                   "graph 0x%" PRIx64 " is of \"%s\", stream 0x%" PRIx64
+                   " of %s\"%s\": each sluice_device_open makes a "
+                   "device of its own; capture the graph on a stream of the same one",
                    name_of(&graph->object), device->name, name_of(&stream->object),
                    strcmp(device->name, other->name) == 0 ? "another open of " : "", other->name);
 }
@@ -81,7 +82,7 @@ static void finish_graph(struct sl_object *object)
     sl_mutex_finish(&graph->lock);
 }
 
-/* Uses up the recording. */
+/* Takes the recording over. */
 static int make(struct sl_device *device, void *recording, struct sluice_graph *handle)
 {
     struct sl_graph *graph = NULL;
@@ -111,8 +112,8 @@ static int update(struct sl_graph *graph, void *recording)
     return r;
 }
 
-/* `graph`: the one to update; NULL: there is none, because it is to be made, or for the failure `r`: then the capture
- * is ended all the same. */
+/* `graph`: the one to update; NULL if a new one is to be made, or if finding it failed with `r`: then, too, the capture
+ * ends. */
 static int end(struct sl_stream *stream, struct sl_graph *graph, int r, struct sluice_graph *handle)
 {
     struct sl_device *device = stream->object.device;

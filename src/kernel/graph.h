@@ -30,15 +30,15 @@ struct sl_graph {
 struct sl_graph_ops {
     const char *kind; /* of device: "host" */
 
-    /* The stream is no default stream, and captured nothing a moment ago. */
+    /* The stream is not a default stream, and was not capturing a moment ago. */
     int (*begin)(struct sl_stream *stream);
-    /* Ends the capture, whatever is returned, unless it cannot be ended on this stream or thread. `recording` is to be
-     * used up by `set` or `discard`. SLUICE_E_CAPTURE. */
+    /* Ends the capture, even if it fails, unless it cannot be ended on this stream or thread. Pass `recording` to `set`
+     * or `discard`. Returns SLUICE_E_CAPTURE. */
     int (*end)(struct sl_stream *stream, void **recording);
     void (*discard)(struct sl_device *device, void *recording);
 
-    /* Under the graph's lock. Puts a recording into the graph, and sets its numbers: a first one, an update or a
-     * rebuild. On failure the graph is as before. */
+    /* With the graph's lock held. Puts a recording into the graph: the first one, an update or a rebuild; and sets its
+     * numbers. On failure the graph is as before. */
     int (*set)(struct sl_graph *graph, void *recording);
     int (*launch)(struct sl_graph *graph, struct sl_stream *stream);
 
@@ -52,7 +52,7 @@ extern const struct sl_graph_ops sl_graph_cuda;
 
 struct sl_recording {
     struct sl_recording *next;
-    uint64_t stream, thread; /* where it was begun: a handle, and a number */
+    uint64_t stream, thread; /* the stream where it began: a handle and a number */
     uint64_t capture;        /* the driver's number */
     struct sl_cu_graph *graph;
     struct sl_needs needs;
@@ -60,12 +60,12 @@ struct sl_recording {
 
 extern _Atomic uint32_t sl_captures; /* how many there are */
 
-/* Replaces one of the same stream, which the program has ended without Sluice. */
+/* Replaces an older one of the same stream: the program ended that capture without Sluice. */
 int sl_captures_add(uint64_t stream, uint64_t capture);
 
-/* Takes the one that was begun on this stream off the list. SLUICE_E_CAPTURE if another thread has begun it;
- * SLUICE_NOT_READY if nobody has. refuse: the sentence for that; `capture`: the one that the stream takes part in (0:
- * none). */
+/* Takes the recording of this stream off the list. Returns SLUICE_E_CAPTURE if another thread began it,
+ * SLUICE_NOT_READY if there is none. refuse: makes the message for that; `capture`: the one in which the stream takes
+ * part (0: none). */
 int sl_captures_take(uint64_t stream, struct sl_recording **recording);
 int sl_captures_refuse(uint64_t stream, uint64_t capture);
 void sl_recording_free(struct sl_recording *recording);

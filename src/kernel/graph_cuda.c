@@ -56,7 +56,7 @@ static int cuda_begin(struct sl_stream *stream)
     return r;
 }
 
-/* Those of the device's streams that have joined this capture, and for which none has waited since. */
+/* The device's streams that joined this capture and were not joined back. */
 static int unjoined(struct sl_stream *origin, uint64_t capture)
 {
     struct sl_device *device = origin->object.device;
@@ -127,13 +127,13 @@ static void cuda_discard(struct sl_device *device, void *data)
     if (sl_cuda_enter(device->state, SL_CUDA_RELAXED, &scope) == 0) {
         sl_cuda.GraphDestroy(recording->graph);
         sl_cuda_leave(&scope);
-    } /* else it has ended with the context */
+    } /* else it ended with the context */
     sl_recording_free(recording);
 }
 
 /* ---- graphs ---- */
 
-/* SLUICE_NOT_READY: its structure is another one. */
+/* Returns SLUICE_NOT_READY if the structure is different. */
 static int update(struct sl_cuda_context *context, struct sl_graph *graph, struct sl_cu_graph *recorded)
 {
     struct sl_cu_update why;
@@ -151,7 +151,7 @@ static int count(struct sl_cuda_context *context, struct sl_cu_graph *recorded, 
     return r == 0 ? sl_cu(context, GraphGetEdges, recorded, NULL, NULL, edges) : r;
 }
 
-/* A launch of the old one that is queued still runs. */
+/* Launches of the old one that are queued still run. */
 static int build(struct sl_cuda_context *context, struct sl_graph *graph, struct sl_cu_graph *recorded)
 {
     struct sl_cu_exec *exec, *old = graph->native;
@@ -232,9 +232,9 @@ static void cuda_finish(struct sl_graph *graph)
     struct sl_cuda_scope scope;
 
     if (!graph->native || sl_cuda_enter(context, SL_CUDA_RELAXED, &scope) != 0)
-        return; /* it has ended with the context */
+        return; /* it ended with the context */
     if (sl_cu(context, GraphExecDestroy, graph->native) != 0)
-        sl_log(SLUICE_LOG_WARN, "a graph was left behind: %s", sl_last_error());
+        sl_log(SLUICE_LOG_WARN, "a graph could not be destroyed: %s", sl_last_error());
     sl_cuda_leave(&scope);
 }
 

@@ -8,7 +8,7 @@
 #include "kernel/graph.h"
 #include "util/result.h"
 
-/* What a graph has as its own. */
+/* A graph's native part. */
 struct host_graph {
     struct sl_host_graph *graph; /* under the graph's lock */
     sl_mutex running;            /* launches do not overlap */
@@ -30,7 +30,7 @@ static void host_discard(struct sl_device *device, void *recording)
     sl_host_graph_drop(recording);
 }
 
-/* What CUDA's update of a graph accepts. */
+/* True if CUDA would update the graph, and not refuse. */
 static bool same_structure(const struct sl_host_graph *a, const struct sl_host_graph *b)
 {
     if (a->count != b->count || a->edge_count != b->edge_count)
@@ -62,7 +62,7 @@ static int host_set(struct sl_graph *graph, void *recording)
     own->graph = recorded;
     graph->nodes = recorded->count;
     graph->edges = recorded->edge_count;
-    sl_host_graph_drop(old); /* a launch that runs has a reference */
+    sl_host_graph_drop(old); /* a running launch has a reference */
     return 0;
 }
 

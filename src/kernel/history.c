@@ -10,18 +10,18 @@
 struct past {
     struct sl_use use;
     struct sl_moment moment;
-    uint64_t stream; /* its handle then */
-    uint64_t number; /* of the launch; 0: it is none */
+    uint64_t stream; /* its handle at that time */
+    uint64_t number; /* the launch's; 0: not a launch */
     char text[SL_HISTORY_TEXT];
 };
 
-static struct past pasts[SL_HISTORY_USES]; /* from old to new; under the lock of order.c */
+static struct past pasts[SL_HISTORY_USES]; /* oldest first; order.c's lock guards it */
 static uint32_t count;
 static uint64_t numbers;
 
 /* ---- ranges ---- */
 
-/* Rows of one pitch may pass each other by: the left and the right half of a picture. */
+/* Rows with the same pitch may not overlap: the left and the right half of a picture. */
 static bool overlaps(const struct sl_range *a, const struct sl_range *b)
 {
     if (a->begin >= b->end || b->begin >= a->end)
@@ -72,7 +72,7 @@ static bool is_of_another(const struct past *past, const void *number)
     return past->number != *(const uint64_t *)number;
 }
 
-/* Does it say more than a new use, which is ordered behind it? */
+/* Does it still matter, given a new use that is ordered after it? */
 static bool says_more(const struct past *past, const void *argument)
 {
     const struct past *new = argument;

@@ -12,9 +12,9 @@
 #define MOST_THREADS 1024
 #define MOST_SHARED  (227u << 10) /* as today's largest GPUs have */
 #define ALIGNMENT    128
-#define UNIT         1024 /* threads of a launch that are worth another core */
+#define UNIT         1024 /* so many threads of a launch make another core worthwhile */
 
-/* The coroutines of one range of blocks, with their stacks; kept for the next range. */
+/* The coroutines of one range of blocks and their stacks, kept for the next range. */
 struct fibers {
     struct fibers *next;
     void *memory;
@@ -51,7 +51,7 @@ static int load(struct sl_module *module)
     return 0;
 }
 
-/* The last reference is gone, so no launch runs: each holds its kernel, and that the module. */
+/* The last reference is gone, so no launch is running: a launch holds its kernel, and a kernel its module. */
 static void unload(struct sl_module *module)
 {
     struct host_module *host = module->native;
@@ -123,7 +123,7 @@ struct run {
     struct sl_host_job job;
     uint32_t shared;
     sl_word32 no_memory;
-    sl_word lines; /* of two barriers that threads of one block wait at, as in sl_host_job */
+    sl_word lines; /* the lines of two barriers at which threads of one block wait, as in sl_host_job */
 };
 
 static void run_with_memory(struct run *run, struct sl_host_job *job)
@@ -162,7 +162,7 @@ static void run_range(void *argument, uint64_t first, uint64_t last)
     free(job.shared);
 }
 
-/* SLUICE_CHECK is on, whatever it asks for: comparing two numbers costs nothing then. */
+/* True if SLUICE_CHECK is set to anything: comparing two numbers costs nothing then. */
 static bool is_checked(void)
 {
     static sl_word32 asked; /* 0: not yet; 1: no; 2: yes */
@@ -187,7 +187,7 @@ static int report(const struct sl_call *call, struct run *run)
         return sl_fail(
             SLUICE_E_ORDER,
             "kernel '%s' (%s): some threads of a block wait at the __syncthreads in line %u while others wait "
-            "at that in line %u: all must reach the same one",
+            "at the one in line %u: all threads must reach the same one",
             call->kernel->name, call->kernel->module->name, (uint32_t)lines, (uint32_t)(lines >> 32));
     return 0;
 }
@@ -260,14 +260,14 @@ static int launch(const struct sl_call *call, struct sl_stream *stream)
 {
     int r = sl_host_captures(stream) ? record(call, stream) : SLUICE_NOT_READY;
 
-    return r == SLUICE_NOT_READY ? run_now(call) : r; /* all that was queued on it is done */
+    return r == SLUICE_NOT_READY ? run_now(call) : r; /* all work queued on it is done */
 }
 
 /* ---- scratch memory ---- */
 
 static int memory_alloc(struct sl_stream *stream, size_t bytes, void **memory)
 {
-    const size_t unit = 256; /* as CUDA aligns its memory */
+    const size_t unit = 256; /* CUDA's alignment */
 
     (void)stream;
     if (bytes > SIZE_MAX - unit || !(*memory = aligned_alloc(unit, (bytes + unit - 1) / unit * unit)))

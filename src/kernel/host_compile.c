@@ -24,7 +24,7 @@ static bool find_compiler(struct sl_os_program *program)
     if (given && *given) {
         if (sl_os_find_program(given, program))
             return true;
-        sl_log(SLUICE_LOG_WARN, "SLUICE_CXX is %s, which is no program; c++, g++ and clang++ are tried", given);
+        sl_log(SLUICE_LOG_WARN, "SLUICE_CXX is %s, which is not a program; trying c++, g++ and clang++", given);
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (sl_os_find_program(names[i], program))
@@ -53,7 +53,7 @@ static const char *const fixed[] = {
     "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden",
     "-ftls-model=global-dynamic", /* initial-exec is faster, but a process could load 30 modules only */
     "-fdiagnostics-color=never", "-Wno-unknown-pragmas",
-    "-Wl,-z,defs",                /* what is missing is an error now, not as it is loaded */
+    "-Wl,-z,defs",                /* a missing symbol is an error now, not when it is loaded */
     "-Wl,-s", "-Wl,--as-needed",
 };
 /* clang-format on */
@@ -66,9 +66,9 @@ static uint64_t hash(uint64_t seed, const char *text, size_t size)
     return seed;
 }
 
-/* The compiler itself is not asked: kernels from the cache start no process. Another version of it is another file. No
- * option depends on the CPU (-march=native gains nothing for gcc, whose loops over threads stay scalar), so neither
- * does this. */
+/* Does not run the compiler, so that kernels from the cache start no process: another version of it is another file. No
+ * option depends on the CPU (-march=native gains nothing, as gcc's loops over threads stay scalar), so this does not
+ * either. */
 int sl_host_compiler(struct sl_device *device, char *text, size_t size)
 {
     struct sl_os_program program;
@@ -118,8 +118,8 @@ static void add(struct command *command, const char *argument)
     command->argv[command->count++] = argument;
 }
 
-/* An option that is followed: 'D', 'U' or 'I', and its value, which may be the next option. The long names are NVRTC's.
- * 0: it is none. */
+/* Reads an option that has a meaning here: 'D', 'U' or 'I', and its value, which may be the next word. The long names
+ * are NVRTC's. 0 for any other option. */
 static char read_option(const struct sl_source *source, uint32_t *at, const char **value)
 {
     static const char *const forms[] = { "--define-macro=", "--undefine-macro=", "--include-path=" };
@@ -156,7 +156,8 @@ static void add_folders(struct command *command, const struct sl_source *source)
     }
 }
 
-/* Macros are lines behind the prelude, as it would be changed by them. `text` NULL: only counts the bytes. */
+/* Writes macros as lines after the prelude, because they must not change it. With `text` NULL only counts the bytes.
+ */
 static size_t write_macros(const struct sl_source *source, char *text, size_t size)
 {
     size_t length = 0;
@@ -179,7 +180,7 @@ struct paths {
     char output[SL_OS_TEMP + 16], temp[SL_OS_TEMP + 8];
 };
 
-/* The list is one block, to be freed. */
+/* The list is one block, which the caller frees. */
 static int make_command(const struct sl_source *source, const char *compiler, const struct paths *paths, bool fibers,
                         const char ***argv)
 {
@@ -191,7 +192,7 @@ static int make_command(const struct sl_source *source, const char *compiler, co
     for (size_t i = 0; i < FIXED; i++)
         add(&command, fixed[i]);
     if (!is_clang(compiler))
-        add(&command, "-fipa-pta"); /* else the indices are read again after each store: 3 times as slow */
+        add(&command, "-fipa-pta"); /* without it gcc reads the indices again after each store: 3 times as slow */
     if (fibers) {
         add(&command, "-DSL_FIBERS");
         add(&command, "-Werror=frame-larger-than=98304"); /* SL_STACK of prelude.cuh is 128 KiB */
@@ -224,8 +225,8 @@ static void quote_name(const char *name, char *quoted, size_t size)
     quoted[at] = 0;
 }
 
-/* In this order: the template that describes kernels and the macros of the options, ahead of which it must be, as of
- * those in the source; the source; a line for each kernel. To be freed. */
+/* Makes the text: first the template that describes kernels, which no macro may change; then the macros of the options;
+ * the source; a line for each kernel. The caller frees it. */
 static char *whole_text(const struct sl_source *source, size_t *size)
 {
     char *description = sl_description_text(source, "SL_DESCRIBE(%1$u, %2$s) SL_RUN(%1$u, %2$s)\n");
@@ -282,7 +283,7 @@ static int run_compiler(const struct sl_source *source, const char *compiler, co
     return r;
 }
 
-/* A barrier in a header that the source includes shows only by the error. */
+/* Only the error shows that there is a barrier in an included header. */
 static int run_with_or_without_fibers(const struct sl_source *source, const char *compiler, const struct paths *paths,
                                       struct sl_os_run *run)
 {
@@ -321,7 +322,7 @@ static int take_output(const struct sl_source *source, const struct paths *paths
 
     sl_compile_log_set(run->output);
     int r = run->status > 0 ? SLUICE_E_COMPILE : sl_os_file_read(paths->output, &bytes, &size);
-    if (r != 0) /* of a status that is not known, no output is a failure */
+    if (r != 0) /* if the status is not known, no output means failure */
         return sl_host_compile_failed(source, run->output, run->status);
     r = make_code(source, bytes, size, run->output, code);
     free(bytes);

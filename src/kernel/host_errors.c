@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a C++ compiler's errors mean to the author of a CUDA source.
+ * Turns a C++ compiler's errors into messages for the author of a CUDA source.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static bool read_error(const char *at, const char *name, struct error *error)
     return false;
 }
 
-/* The next error of the source, from *at on. */
+/* Finds the next error of the source, from *at on. */
 static bool next_error(const char **at, const char *name, struct error *error)
 {
     while (**at) {
@@ -166,13 +166,13 @@ static bool is_of_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* The mark in 1'000 begins no character. */
+/* The mark in 1'000 does not begin a character. */
 static bool follows_word(const struct reader *reader)
 {
     return reader->at > reader->begin && is_of_word(reader->at[-1]);
 }
 
-/* The next identifier or "<<<" of a source; comments and strings are passed over. */
+/* Finds the next identifier or "<<<" of a source, outside comments and strings. */
 static bool next_word(struct reader *reader, struct word *word)
 {
     while (reader->at < reader->end) {
@@ -205,7 +205,7 @@ static bool is(const struct word *word, const char *text)
     return word->length == strlen(text) && memcmp(word->text, text, word->length) == 0;
 }
 
-/* Does an error in the word's line name it? `half` may be the source's own. */
+/* Does an error in the word's line name the word? The source may define its own `half`. */
 static bool is_error(const char *log, const char *name, const struct word *word)
 {
     bool named = !is(word, "<<<") && !is(word, "asm") && !is(word, "__asm__");
@@ -217,8 +217,8 @@ static bool is_error(const char *log, const char *name, const struct word *word)
     return false;
 }
 
-/* Finds something that "host" does not run in a line with an error; if no line has one (it is the assembler's or the
- * linker's), in any. */
+/* Finds a word that "host" does not run in a line with an error, or in any line if the assembler or the linker reported
+ * the error. */
 static bool find_outside(const struct sl_source *source, const char *log, bool anywhere, struct word *found)
 {
     struct reader reader = { source->text, source->text, source->text + source->bytes, 1 };
@@ -241,17 +241,15 @@ static int say_outside(const struct sl_source *source, const struct word *word)
     if (is(word, "extern __shared__"))
         return sl_fail(
             SLUICE_E_COMPILE,
-            "%s(%u): extern __shared__ is not part of what runs on \"host\": write SLUICE_SHARED(type, name), "
-            "of <sluice.cuh>, which works there and on a GPU",
+            "%s(%u): extern __shared__ does not run on \"host\": write SLUICE_SHARED(type, name) of <sluice.cuh>, "
+            "which works there and on a GPU",
             source->name, word->line);
-    return sl_fail(
-        SLUICE_E_COMPILE,
-        "%s(%u): %.*s is not part of what runs on \"host\"; docs/kernels.md#on-the-cpu lists it. On a GPU it "
-        "works",
-        source->name, word->line, (int)word->length, word->text);
+    return sl_fail(SLUICE_E_COMPILE,
+                   "%s(%u): %.*s does not run on \"host\", only on a GPU: docs/kernels.md#on-the-cpu lists what does",
+                   source->name, word->line, (int)word->length, word->text);
 }
 
-/* A failure that is of no line of the source: what the linker wrote, or the first line. */
+/* Reports a failure that belongs to no line of the source: by the linker's text, or the first line. */
 static int say_other(const struct sl_source *source, const char *log, int status)
 {
     const char *undefined = strstr(log, "undefined reference to"), *error = strstr(log, "error: ");

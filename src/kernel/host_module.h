@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Between the files of the host's kernels, and between host.c and what host_compile.c has compiled.
+ * Kernels on host, for the files host*.c and the code that host_compile.c compiles.
  */
 #ifndef SL_KERNEL_HOST_MODULE_H
 #define SL_KERNEL_HOST_MODULE_H
@@ -8,8 +8,8 @@
 #include "kernel/embedded.h"
 #include "kernel/kernel.h"
 
-/* A range of the blocks of a launch, as prelude.cuh has it. The compiled code exports a function for each kernel that
- * runs one, and if it has barriers, as SL_HOST_FIBERS, a uint64_t: the size of `fibers`. */
+/* A range of a launch's blocks; prelude.cuh has the same struct. The compiled code exports, for each kernel, a function
+ * that runs a range. If it has barriers, it also exports the size of `fibers`, a uint64_t, as SL_HOST_FIBERS. */
 struct sl_host_job {
     uint32_t grid[3], block[3];
     void *const *values;
@@ -17,7 +17,7 @@ struct sl_host_job {
     void *fibers;         /* zeroed before its first range; one range at a time */
     uint64_t first, last; /* blocks */
     uint32_t check;       /* look for barriers that only some threads reach */
-    uint32_t lines[2];    /* set by the check: the lines of two barriers at which threads of one block wait at once */
+    uint32_t lines[2];    /* the check sets it: two barriers' lines, if threads of one block wait at both */
 };
 typedef void sl_host_function(struct sl_host_job *job);
 

@@ -15,22 +15,22 @@
 
 enum { MOST_THREADS = 256 };
 #define IDLE   INT64_C(1000000000) /* ns */
-#define CHUNKS 8                   /* for each thread, so that all end at about the same time */
+#define CHUNKS 8                   /* for each thread, so that all finish at about the same time */
 
 struct work {
     struct work *next;
     uint64_t count, chunk;
-    sl_word taken; /* the first that is not; beyond count once all are */
+    sl_word taken; /* the first that no thread has taken; at or beyond count: all are taken */
     void (*function)(void *argument, uint64_t first, uint64_t last);
     void *argument;
     uint32_t users; /* threads of the pool; under the lock */
-    sl_word32 gone; /* counts their ends: the caller sleeps on it */
+    sl_word32 gone; /* grows when one of them leaves; the caller sleeps on it */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all but `news` */
 static struct work *first_work;
 static uint32_t threads, idle;
-static sl_word32 news; /* changes when work comes; idle threads sleep on it */
+static sl_word32 news; /* grows when there is work; idle threads sleep on it */
 
 static uint32_t most_threads;
 
@@ -58,7 +58,7 @@ static void run_ranges(struct work *work)
     }
 }
 
-/* Under the lock. */
+/* Call it with the lock held. */
 static void unlist(struct work *work)
 {
     struct work **at = &first_work;
@@ -69,20 +69,20 @@ static void unlist(struct work *work)
         *at = work->next;
 }
 
-/* Under the lock, which it gives up meanwhile. */
+/* Call it with the lock held; it releases the lock while it works. */
 static void help(struct work *work)
 {
     work->users++;
     pthread_mutex_unlock(&lock);
     run_ranges(work);
     pthread_mutex_lock(&lock);
-    unlist(work); /* nothing is left to be taken */
+    unlist(work); /* no range is left to take */
     work->users--;
     sl_add(&work->gone, 1);
-    sl_os_futex_wake(&work->gone, 1); /* under the lock: its caller cannot go before */
+    sl_os_futex_wake(&work->gone, 1); /* with the lock held, so the caller has not returned yet */
 }
 
-/* Under the lock, which it gives up meanwhile. False if nothing came for a second. */
+/* Call it with the lock held; it releases the lock while it waits. False if there was no work for a second. */
 static bool wait_for_work(void)
 {
     uint32_t seen = (uint32_t)sl_load(&news, relaxed);
@@ -113,8 +113,8 @@ static void thread_main(void *unused)
     pthread_mutex_unlock(&lock);
 }
 
-/* Under the lock. Where there is other work, the idle threads may be on their way to that. A thread that cannot be made
- * is done without. */
+/* Call it with the lock held. If there is other work, the idle threads may already be going to it. It does without a
+ * thread that cannot be made. */
 static void wake_threads(const struct work *work, uint32_t wanted)
 {
     uint32_t there = first_work == work ? idle : 0, more = wanted > there ? wanted - there : 0;
@@ -132,7 +132,7 @@ static void wake_threads(const struct work *work, uint32_t wanted)
     }
 }
 
-/* Under the lock, which it gives up meanwhile. */
+/* Call it with the lock held; it releases the lock while it works. */
 static void wait_for_users(struct work *work)
 {
     while (work->users > 0) {
@@ -169,7 +169,7 @@ void sl_host_run(uint64_t count, uint64_t unit, void (*function)(void *argument,
 
     if (count == 0)
         return;
-    if (count <= unit || sl_os_forked()) { /* a forked child has no threads, and may have a lock that is held */
+    if (count <= unit || sl_os_forked()) { /* a forked child has no threads, and its lock may stay held */
         function(argument, 0, count);
         return;
     }

@@ -26,7 +26,7 @@ struct include {
 struct search {
     struct text *folders; /* of the options and the environment */
     size_t folder_count;
-    struct sl_os_file files[MOST_FILES]; /* that were found */
+    struct sl_os_file files[MOST_FILES]; /* found so far */
     char *paths[MOST_FILES];
     uint32_t count, scanned;
     char *lines; /* the result */
@@ -59,7 +59,7 @@ static const char *line_end(const struct text *text)
     return end ? end : text->end;
 }
 
-/* The next #include. Its name is empty if it is not told: a macro, a comment. False at the end. */
+/* Finds the next #include. Its name is empty if a macro or a comment stands there. False at the end. */
 static bool next_include(struct text *text, struct include *include)
 {
     while (text->at < text->end) {
@@ -134,7 +134,7 @@ static void consider(struct search *search, struct text folder, struct text name
     search->paths[search->count++] = copy;
 }
 
-/* `folder`: that of the file which includes it. */
+/* `folder`: the folder of the file that includes it. */
 static void consider_all(struct search *search, const struct include *include, struct text folder)
 {
     struct text none = { "", "" };
@@ -165,7 +165,7 @@ static void scan(struct search *search, struct text text, const char *path)
         consider_all(search, &include, folder);
 }
 
-/* Those that are found meanwhile come at the end of the list. What cannot be read is for the compiler to report. */
+/* Files that are found on the way are added at the end of the list. The compiler reports files that cannot be read. */
 static void scan_files(struct search *search)
 {
     void *bytes;
@@ -188,7 +188,7 @@ static struct text whole(const char *text)
     return (struct text){ text, text + strlen(text) };
 }
 
-/* A value of an option, which may be the next one. False: it is another option. */
+/* Reads the value of an option, which may be the next word. False if it is another option. */
 static bool read_option(const struct sl_source *source, uint32_t *at, const char *name, const char **value)
 {
     const char *option = source->options[*at];
@@ -202,7 +202,7 @@ static bool read_option(const struct sl_source *source, uint32_t *at, const char
     return true;
 }
 
-/* The folders, or the files that come before the source. */
+/* Reads folders, and files that are included before the source. */
 static void read_options(struct search *search, const struct sl_source *source, bool files)
 {
     const char *value;
@@ -229,7 +229,7 @@ static size_t count_folders(const char *list)
     return count;
 }
 
-/* As CPATH has them: separated by colons. */
+/* Reads folders separated by colons, as in CPATH. */
 static void add_folders(struct search *search, const char *list)
 {
     while (list) {

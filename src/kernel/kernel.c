@@ -19,7 +19,7 @@ const struct sl_kernel_ops *sl_kernel_kind(const struct sl_device *device)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kinds[i]->kind, device->ops->name) == 0)
             return kinds[i];
-    return NULL; /* there is none without */
+    return NULL; /* NULL without CUDA */
 }
 
 int sl_kernel_compiler(const char *kind, char *text, size_t size)
@@ -35,7 +35,7 @@ int sl_kernel_compiler(const char *kind, char *text, size_t size)
                            strlen(name) + 1, size);
         return r;
     }
-    return sl_fail(SLUICE_E_INVALID, "sluice_kernel_compiler: '%.40s' is no kind of device: \"host\" or \"cuda\"",
+    return sl_fail(SLUICE_E_INVALID, "sluice_kernel_compiler: '%.40s' is not a kind of device: \"host\" or \"cuda\"",
                    kind);
 }
 
@@ -71,8 +71,8 @@ static int not_found(const struct sl_module *module, const char *name)
 
     if (module->code.kernel_count == 0)
         return sl_fail(SLUICE_E_NOT_FOUND,
-                       "%s has no kernel '%.200s'; kernels of PTX and binaries have the compiler's names: declare them "
-                       "extern \"C\", or load the source",
+                       "%s has no kernel '%.200s'; in PTX and binaries kernels have the names that the compiler made: "
+                       "declare them extern \"C\", or load the source",
                        module->name, name);
     for (uint32_t i = 0; i < module->code.kernel_count && length < sizeof list; i++)
         length += (size_t)snprintf(list + length, sizeof list - length, "%s'%s'", i ? ", " : "",
@@ -81,7 +81,7 @@ static int not_found(const struct sl_module *module, const char *name)
                    length < sizeof list ? "" : "...");
 }
 
-/* What the driver tells about a kernel that no compiler of ours has described. */
+/* Asks the driver about a kernel without a description. */
 static int ask_parameters(struct sl_kernel *kernel)
 {
     int r;
@@ -113,7 +113,8 @@ static int fill_in(struct sl_kernel *kernel, const struct sl_module *module, con
     return 0;
 }
 
-/* Under the device's lock, as is the list. A kernel whose handle has ended with its device is passed over. */
+/* Call it with the device's lock held, which also guards the list. Skips kernels whose handle ended with the device.
+ */
 static uint64_t known(const struct sl_module *module, const char *name)
 {
     for (const struct sl_kernel *k = module->kernels; k; k = k->next) {
@@ -124,7 +125,7 @@ static uint64_t known(const struct sl_module *module, const char *name)
     return 0;
 }
 
-/* Another thread may have been first; else the kernel joins the list. */
+/* Adds the kernel to the list, unless another thread has added it. */
 static uint64_t known_or_listed(struct sl_object *object)
 {
     struct sl_kernel *kernel = (struct sl_kernel *)object;

@@ -26,26 +26,26 @@ struct sl_source {
     bool *unknown; /* NULL, or one a kernel: set by a compiler that has found no kernel of this name */
 };
 
-/* Finds the __global__ functions of a text that are no templates. Comments, strings and directives of the preprocessor
- * are passed over. Gives an array of names, to be freed as one block. SLUICE_E_NO_MEMORY; SLUICE_E_INVALID if there are
- * none. */
+/* Finds the __global__ functions of a text that are not templates. Skips comments, strings and directives of the
+ * preprocessor. The names are one block, which the caller frees. Returns SLUICE_E_NO_MEMORY, or SLUICE_E_INVALID if
+ * there are none. */
 int sl_source_kernels(const char *name, const char *text, size_t bytes, const char *const **kernels, uint32_t *count);
 
 /* ---- description.c: what the compiler says about the kernels ---- */
 
 struct sl_description {
-    const char *name;   /* as the source's list has it */
-    const char *symbol; /* by which the compiled code has it */
+    const char *name;   /* as it is in the source's list */
+    const char *symbol; /* its symbol in the compiled code */
     uint32_t count;
     const struct sluice_parameter *parameters;
 };
 
-/* What a compiler made; all of it in one block, `block`. */
+/* A compiler's result, all in one block, `block`. */
 struct sl_code {
     void *block;
     const void *bytes; /* a cubin, PTX, or a shared object */
     size_t size;
-    const char *log; /* what the compiler wrote */
+    const char *log; /* the compiler's output */
     uint32_t kernel_count;
     const struct sl_description *kernels;
 };
@@ -80,13 +80,12 @@ bool sl_unknown_leave_out(struct sl_source *source, const char **kernels);
 
 /* ---- cache.c: compiled code on disk ---- */
 
-/* `compiler`: all that decides the result besides the source: the compiler's name and version, the architecture, our
- * own release. find: false if there is none. store never fails; it may do nothing. */
+/* `compiler` is everything that decides the result besides the source: the compiler's name and version, the
+ * architecture, our own release. find returns false if there is no entry. store never fails; it may do nothing. */
 bool sl_cache_find(const struct sl_source *source, const char *compiler, struct sl_code *code);
 void sl_cache_store(const struct sl_source *source, const char *compiler, const struct sl_code *code);
 
-/* Where the cache is and whether it is used: 0 with its path; SLUICE_NOT_READY: it is not, with the reason as the
- * message. */
+/* Gives the cache's path and returns 0, or SLUICE_NOT_READY if it is not used: the message says why. */
 int sl_cache_folder(char *path, size_t size);
 
 /* ---- modules and kernels ---- */
@@ -98,7 +97,7 @@ struct sl_module {
     char name[SL_MODULE_NAME];
     struct sl_code code;       /* of PTX and binaries: no descriptions */
     void *native;              /* the kind's; NULL: not loaded */
-    struct sl_kernel *kernels; /* those that were asked for; under the device's lock */
+    struct sl_kernel *kernels; /* the kernels that were asked for; the device's lock guards the list */
 };
 
 struct sl_kernel {
@@ -116,7 +115,7 @@ struct sl_kernel {
 /* A picture as kernels see it: sluice_in and sluice_out of <sluice.cuh>. */
 struct sl_picture {
     void *planes[3];
-    int64_t pitches[3]; /* bytes from one row to the next; less than 0 if the rows lie bottom-up */
+    int64_t pitches[3]; /* bytes from one row to the next; negative if the rows lie bottom-up */
     int32_t width, height;
     uint32_t format; /* enum sluice_pixel_format */
     uint32_t reserved;
@@ -125,7 +124,7 @@ struct sl_picture {
 /* `array` is an image. */
 void sl_picture_of(const struct sluice_array *array, struct sl_picture *picture);
 
-/* A launch whose arguments have been checked. values[i] points to the i-th argument's bytes. */
+/* A launch with checked arguments. values[i] points to the i-th argument's bytes. */
 struct sl_call {
     struct sl_kernel *kernel;
     uint32_t grid[3], block[3], shared;
@@ -136,30 +135,30 @@ struct sl_call {
 struct sl_kernel_ops {
     const char *kind; /* of device: "host" */
 
-    /* All that decides what a compiler makes of a source on this device, in one line; finds the compiler.
-     * SLUICE_E_UNSUPPORTED if there is none: the message says what to install. `size` is SL_COMPILER. */
+    /* Finds the compiler for this device. Gives, in one line, everything besides the source that decides its result.
+     * `size` is SL_COMPILER. Returns SLUICE_E_UNSUPPORTED if there is none: the message says what to install. */
     int (*compiler)(struct sl_device *device, char *text, size_t size);
-    /* Which compiler there is, in words for people, without a device. SLUICE_E_UNSUPPORTED as above. */
+    /* Names the compiler in words for people, without a device. SLUICE_E_UNSUPPORTED as above. */
     int (*compiler_name)(char *text, size_t size);
     /* SLUICE_E_COMPILE with the first error as the message; SLUICE_E_INVALID for kernels that are `unknown`. */
     int (*compile)(struct sl_device *device, const struct sl_source *source, struct sl_code *code);
 
-    /* Loads module->code into the device; sets ->native. Invalidates no capture. */
+    /* Loads module->code into the device and sets ->native. Invalidates no capture. */
     int (*load)(struct sl_module *module);
     void (*unload)(struct sl_module *module); /* queued launches still run; does not wait */
     /* Finds and loads a function by its symbol: sets ->native and the numbers. SLUICE_E_NOT_FOUND without a message. */
     int (*get)(struct sl_kernel *kernel, const char *symbol);
-    /* Of PTX and binaries: fills in the `bytes` of up to SLUICE_MAX_PARAMETERS parameters. SLUICE_NOT_READY: the driver
-     * does not tell. */
+    /* For PTX and binaries: fills in the `bytes` of up to SLUICE_MAX_PARAMETERS parameters. SLUICE_NOT_READY if the
+     * driver cannot say. */
     int (*parameters)(struct sl_kernel *kernel, struct sluice_parameter *parameters, uint32_t *count);
 
     int (*launch)(const struct sl_call *call, struct sl_stream *stream);
 
-    /* Scratch memory, in the order of the stream. free: `stream` NULL: all work is done. */
+    /* Scratch memory, in the order of the stream. free with `stream` NULL: all work is done. */
     int (*memory_alloc)(struct sl_stream *stream, size_t bytes, void **memory);
     int (*memory_free)(struct sl_device *device, struct sl_stream *stream, void *memory);
 
-    /* Copies from and to host memory, on a stream; NULL on host, where kernels use it in place. copy_out waits for the
+    /* Copy from and to host memory on a stream. NULL on host, where kernels use it in place. copy_out waits for the
      * stream if the memory is not pinned. */
     bool (*is_pinned)(struct sl_device *device, const void *memory, size_t bytes);
     int (*copy_in)(struct sl_stream *stream, void *to, const void *from, size_t bytes);
@@ -175,14 +174,14 @@ extern const struct sl_kernel_ops sl_kernel_cuda;
 /* The kind for a device. */
 const struct sl_kernel_ops *sl_kernel_kind(const struct sl_device *device);
 
-/* To be set by the compile functions: this thread's log. Takes a copy. */
+/* Sets this thread's log, of which it takes a copy. The compile functions call it. */
 void sl_compile_log_set(const char *text);
 
 /* ---- host_threads.c ---- */
 
-/* Runs function(argument, first, last) for ranges that cover 0 to count - 1, on all cores, and returns when all have
- * run. As many threads as the process may use, or SLUICE_HOST_THREADS; this one is one of them. `unit`: the least
- * number worth handing to another thread. */
+/* Runs function(argument, first, last) for ranges that cover 0 to count - 1, and returns when all have run. It uses
+ * this thread and others: one for each CPU that the process may use, or SLUICE_HOST_THREADS in all. `unit`: the
+ * smallest range that is worth another thread. */
 void sl_host_run(uint64_t count, uint64_t unit, void (*function)(void *argument, uint64_t first, uint64_t last),
                  void *argument);
 
@@ -197,26 +196,26 @@ int sl_module_kernel(struct sluice_module module, uint32_t index, char *name, si
 int sl_kernel_get(struct sluice_module module, const char *name, struct sluice_kernel *kernel);
 int sl_kernel_info(struct sluice_kernel kernel, struct sluice_kernel_info *info);
 
-/* An argument whose frame or array was looked up. */
+/* An argument with its frame or array looked up. */
 struct sl_argument {
     const struct sluice_argument *given;
     const struct sluice_array *array; /* of SLUICE_ARGUMENT_ARRAY and _FRAME */
-    const char *channel;              /* of a frame; NULL: it is none */
+    const char *channel;              /* the frame's; NULL: it is not a frame */
     bool read_only;
 };
 
-/* Checks everything, and launches. `arguments` are the caller's, looked up. */
+/* Checks everything and launches. `arguments` are the caller's, looked up. */
 int sl_launch(struct sluice_kernel kernel, struct sluice_stream stream, const struct sluice_launch *launch,
               const struct sl_argument *arguments, uint32_t count);
 
 int sl_memory_alloc(struct sluice_device device, struct sluice_stream stream, size_t bytes, void **memory);
 int sl_memory_free(struct sluice_stream stream, void **memory);
 
-/* Before work on `stream` that uses `memory`: if it lies in a scratch block, that is freed behind the work.
- * SLUICE_E_NO_MEMORY. */
+/* Call it before work on `stream` that uses `memory`: a scratch block that contains it will be freed after that work.
+ * Returns SLUICE_E_NO_MEMORY. */
 int sl_memory_used(const void *memory, struct sluice_stream stream);
 
-/* The scratch block in which `memory` lies; false if there is none. */
+/* Finds the scratch block that contains `memory`; false if there is none. */
 bool sl_memory_block(const void *memory, const void **block, uint64_t *bytes);
 
 /* ---- SLUICE_CHECK: for the calls about frames and copies ---- */
@@ -232,14 +231,15 @@ static inline bool sl_checks_streams(void)
 /* Reads the environment, once. */
 void sl_check_start(void);
 
-/* How work leaves a stream, and where it is taken over: a commit by acquires, a release or cancel by begins, a copy by
- * waits for its ticket. Hand over: what was queued on `stream` so far. Take over: later work on `stream`, or for
- * SLUICE_ON_CPU all later work, is ordered after it. `channel`: NULL for copies. */
+/* Work is handed over from one stream to another: by a commit and an acquire, by a release or cancel and a begin, by a
+ * copy and a wait for its ticket. hand_over: the work queued on `stream` so far. take_over: later work on `stream`, or
+ * all later work for SLUICE_ON_CPU, runs after it. `channel`: NULL for copies. */
 enum sl_hand_over { SL_HAND_COMMIT, SL_HAND_RELEASE, SL_HAND_COPY };
 void sl_check_hand_over(enum sl_hand_over how, const char *channel, struct sluice_stream stream);
 void sl_check_take_over(enum sl_hand_over how, const char *channel, struct sluice_stream stream);
 
-/* A frame begins in this slot; work on other streams must be ordered behind `behind`, unless that is SLUICE_ON_CPU. */
+/* A frame begins in this slot. Others must wait for the stream `behind` to use it, unless that is SLUICE_ON_CPU.
+ */
 void sl_check_slot(const void *slot, uint64_t bytes, struct sluice_stream behind);
 
 /* Its frame is given back; NULL: a channel is closed, and all frames count as given back. */

@@ -35,7 +35,7 @@ static uint64_t threads(const uint32_t block[3])
     return (uint64_t)block[0] * block[1] * block[2];
 }
 
-/* `over`: no larger than what is wanted. */
+/* With `over`, a block has no more threads than are wanted. */
 static void choose_block(const uint32_t wanted[3], bool over, uint32_t most, uint32_t block[3])
 {
     bool flat = wanted[1] <= 1 && wanted[2] <= 1;
@@ -105,8 +105,8 @@ static int same_device(const struct sl_kernel *kernel, const struct sl_stream *s
     if (kernel->object.device == stream->object.device)
         return 0;
     return sl_fail(SLUICE_E_WRONG_DEVICE,
-                   "kernel '%s' (%s) is of \"%s\", the stream of %s\"%s\": each open of a device is one; load the "
-                   "module for the stream's device",
+                   "kernel '%s' (%s) is of \"%s\", the stream of %s\"%s\": each sluice_device_open makes a device of "
+                   "its own; load the module for the stream's device",
                    kernel->name, kernel->module->name, kernel->object.device->name,
                    strcmp(kernel->object.device->name, stream->object.device->name) == 0 ? "another open of " : "",
                    stream->object.device->name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One launch, between the files that check it and do it.
+ * One launch, for the files that check it and do it.
  */
 #ifndef SL_KERNEL_LAUNCH_H
 #define SL_KERNEL_LAUNCH_H
@@ -14,7 +14,7 @@ union sl_slot {
     void *pointer;
 };
 
-/* On the stack, and only as far initialised as there are arguments. */
+/* Lies on the stack; only the arguments that exist are initialised. */
 struct sl_launching {
     struct sl_kernel *kernel;
     struct sl_stream *stream;
@@ -41,12 +41,12 @@ struct sl_stage {
     struct sl_staged arrays[SLUICE_MAX_PARAMETERS];
 };
 
-/* Which arrays there are: none on host, where they are used in place. SLUICE_E_INVALID if they overlap;
+/* Lists the arrays to copy: none on host, where they are used in place. Returns SLUICE_E_INVALID if they overlap,
  * SLUICE_E_CAPTURING. */
 int sl_stage_check(const struct sl_launching *launching, struct sl_stage *stage);
 
 /* before: copies them in, and puts their addresses on the GPU into the slots. after: copies them back if the kernel was
- * queued (`result` is 0), frees, and waits if need be. Returns `result`, or its own failure. */
+ * queued (`result` is 0), frees the memory, and waits if it must. Returns `result`, or its own failure. */
 int sl_stage_before(struct sl_launching *launching, struct sl_stage *stage);
 int sl_stage_after(struct sl_launching *launching, struct sl_stage *stage, int result);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Modules: a source is compiled, or found in the cache; what was compiled is loaded.
+ * Modules: compiles a source or finds it in the cache, and loads the result.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static bool starts_with(const void *image, size_t bytes, const char *start, size
     return bytes >= length && memcmp(image, start, length) == 0;
 }
 
-/* The first line of PTX that is no comment begins with ".version". */
+/* PTX begins with ".version", after comments. */
 static bool is_ptx(const char *text, size_t bytes)
 {
     size_t at = 0;
@@ -119,7 +119,7 @@ static int build_source(struct sl_module *module, const char *text, size_t bytes
 
     sl_compile_log_set(NULL);
     if (memchr(text, 0, bytes))
-        return sl_fail(SLUICE_E_INVALID, "%s has a byte of 0 in it: it is no source", module->name);
+        return sl_fail(SLUICE_E_INVALID, "%s contains a byte of 0, so it is not a source", module->name);
     if (source.kernel_count == 0) {
         r = sl_source_kernels(module->name, text, bytes, &found, &source.kernel_count);
         source.kernels = found;
@@ -157,7 +157,7 @@ static int fill_in(struct sl_module *module, const void *image, size_t bytes, co
     if (kind == SLUICE_MODULE_ANY)
         kind = kind_of(image, bytes);
     if (kind > SLUICE_MODULE_BINARY)
-        return sl_fail(SLUICE_E_INVALID, "sluice_module_params.kind is %u, which is none of enum sluice_module_kind",
+        return sl_fail(SLUICE_E_INVALID, "sluice_module_params.kind is %u, which is not in enum sluice_module_kind",
                        kind);
     if (kind == SLUICE_MODULE_SOURCE)
         r = build_source(module, image, bytes, params);
@@ -178,7 +178,7 @@ static int read_params(const struct sluice_module_params *given, struct sluice_m
     if (r != 0)
         return r;
     if (params->flags & ~(uint32_t)SLUICE_MODULE_NO_CACHE)
-        return sl_fail(SLUICE_E_INVALID, "sluice_module_params.flags is 0x%x; there is SLUICE_MODULE_NO_CACHE",
+        return sl_fail(SLUICE_E_INVALID, "sluice_module_params.flags is 0x%x; the only flag is SLUICE_MODULE_NO_CACHE",
                        params->flags);
     if ((params->option_count > 0 && !params->options) || (params->kernel_count > 0 && !params->kernels))
         return sl_fail(SLUICE_E_INVALID, "sluice_module_params: a list of options or kernels is NULL");
@@ -207,7 +207,7 @@ int sl_module_load(struct sluice_device device, const void *image, size_t bytes,
 
 /* ---- its end ---- */
 
-/* Ends the handles of a module and its kernels, all at once. False if the module's has ended before. */
+/* Ends the handles of a module and its kernels, all at once. False if the module's handle had ended before. */
 static bool end_handles(struct sl_module *module, struct sl_object **ended)
 {
     struct sl_device *device = module->object.device;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is ordered behind what (SLUICE_CHECK=streams): vector clocks.
+ * The order of work on streams (SLUICE_CHECK=streams), by vector clocks.
  *
- * Each stream counts its ticks, and knows for each other stream up to which tick its own next work is ordered behind
- * that one's. Who waits for it learns what it knows. The CPU has such a clock too, one for all threads: in which order
- * they run is not known, and what a thread has waited for is done for all of them.
+ * Each stream counts its ticks. It also knows, for each other stream, up to which tick that one's work is done before
+ * its own next work runs. A stream that waits for it learns what it knows. The CPU has such a clock, too, one for all
+ * threads: the order in which threads run is not known, and when one has waited for work, it is done for all of them.
  *
  * A stream that captures a graph is left out, as its work does not run now.
  */
@@ -38,12 +38,12 @@ struct channel {
     uint64_t used;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
 static struct party parties[SL_ORDER_STREAMS];
 static struct record records[SL_ORDER_EVENTS];
 static struct channel channels[SL_ORDER_CHANNELS];
-static struct clock cpu, copies; /* copies: what is done when the tickets issued so far are */
-static uint64_t uses;            /* counts look-ups: the least one was not used for longest */
+static struct clock cpu, copies; /* copies: the work that is done when all tickets so far are done */
+static uint64_t uses;            /* counts look-ups: the entry with the smallest number is the least recently used */
 
 void sl_order_lock(void)
 {
@@ -64,7 +64,8 @@ static void merge(struct clock *into, const struct clock *from)
 
 /* ---- streams ---- */
 
-/* Host, whose kind names no queues, keeps the rules of CUDA: a program that is right there is right on a GPU. */
+/* Host streams have no native queue. They follow CUDA's rules, so that a program that is right on host is right on a
+ * GPU. */
 void sl_order_place(struct sl_stream *stream, struct sl_place *place)
 {
     const struct sl_device_ops *ops = stream->object.device->ops;
@@ -102,7 +103,8 @@ static bool is_ended(const struct party *party)
     return !party->place.ops || !sl_stream_is_alive((struct sluice_stream){ party->place.stream });
 }
 
-/* A new stream's place in the table. What the one before knew, and its work, counts as done: its number goes on. */
+/* Makes room for a new stream in the table. Everything that the one before it knew, and its work, counts as done; its
+ * tick counts on. */
 static struct party *replace(const struct sl_place *place)
 {
     struct party *least = parties;
@@ -118,7 +120,7 @@ static struct party *replace(const struct sl_place *place)
     return least;
 }
 
-/* To be called when others have learnt what the stream knows: its later work has later ticks. */
+/* Call it when another stream has learnt what this one knows: its later work gets later ticks. */
 static void step(struct party *party)
 {
     party->clock.seen[party - parties]++;
@@ -141,7 +143,7 @@ static void keep_default_order(struct party *party)
             learn(party, p);
 }
 
-/* The stream, on which something is queued now. */
+/* Finds the stream, on which something is queued now. */
 static struct party *arrive(const struct sl_place *place)
 {
     struct party *party = NULL;
@@ -177,7 +179,7 @@ bool sl_order_is_done(struct sl_moment moment)
 
 /* ---- waits ---- */
 
-/* An event's record; a new one takes the place of one that has ended, or was not used for longest. */
+/* Finds an event's record. A new one takes the place of one that has ended, or of the least recently used one. */
 static struct record *find_record(uint64_t id, bool make)
 {
     struct record *least = records;
@@ -196,7 +198,7 @@ static struct record *find_record(uint64_t id, bool make)
     return least;
 }
 
-/* What is known behind a stream, an event, or all work of a device's kind. */
+/* Gives what a wait for a stream, an event, or all work of a device's kind teaches. */
 static void collect(uint64_t from, const struct sl_place *place, const struct sl_device_ops *ops, struct clock *known)
 {
     memset(known, 0, sizeof *known);
@@ -241,7 +243,7 @@ static const struct sl_device_ops *kind_of_device(uint64_t id)
     return ops;
 }
 
-/* An event that is recorded in a capture marks no work any more. */
+/* An event that was recorded in a capture no longer marks any work. */
 static void forget_record(uint64_t id)
 {
     sl_order_lock();
@@ -276,7 +278,7 @@ void sl_order_follow(void)
 
 /* ---- channels ---- */
 
-/* A channel's name is enough: two channels of one name are ordered with each other, too. */
+/* Channels are known by name only: two channels of one name count as one. */
 static struct channel *find_channel(const char *name)
 {
     struct channel *least = channels;

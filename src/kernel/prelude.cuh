@@ -91,7 +91,7 @@ static constexpr int warpSize = 32;
 
 /* ---- numbers ---- */
 
-/* As CUDA's: of two floating-point numbers one of which is NaN the other one. In two steps, the first of which is one
+/* As CUDA's: if one of two floating-point numbers is NaN, the result is the other one. The first step is one
  * instruction. */
 template <typename A, typename B> constexpr auto min(A a, B b) -> decltype(a + b)
 {
@@ -176,7 +176,8 @@ static inline void sl_sincos(double x, double *s, double *c)
 #define __sincosf sl_sincosf
 #define sincos    sl_sincos
 
-/* To integers: to the nearest even one, towards 0, up and down; what does not fit becomes the nearest that does. */
+/* To integers: to the nearest (even) one, towards 0, up and down. A number that does not fit becomes the nearest that
+ * does. */
 #define SL_TO_INTEGER(name, T, least, most, F) \
     static inline T name##_rn(F x) { return sl_fit<T, F>(rint(x), least, most); } \
     static inline T name##_rz(F x) { return sl_fit<T, F>(trunc(x), least, most); } \
@@ -365,7 +366,7 @@ static __thread sl_fibers *sl_mine;
 extern "C" __attribute__((visibility("default"))) const uint64_t sl_fibers_bytes;
 const uint64_t sl_fibers_bytes = sizeof(sl_fibers);
 
-/* gcc wants the two in different functions. What is kept in registers is lost, so each has a frame of its own. */
+/* gcc wants the two in different functions. Values in registers are lost, so each function has a frame of its own. */
 static __attribute__((noinline, noreturn)) void sl_jump(sl_place &to)
 {
     __builtin_longjmp(to, 1);

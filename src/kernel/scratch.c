@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Scratch memory, allocated and freed in the order of streams. Each block remembers the streams on which launches used
- * it, and is freed behind the work on all of them.
+ * it, and is freed after the work on all of them.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -69,7 +69,7 @@ static struct block *find(const void *memory)
     return NULL;
 }
 
-/* The same. False if there is no memory to remember it. */
+/* Also called with the lock held. False if there is no memory to remember it. */
 static bool add_use(struct block *block, struct sluice_stream stream)
 {
     for (uint32_t i = 0; i < block->use_count; i++)
@@ -121,8 +121,8 @@ static int check_stream(const struct sl_stream *stream, const struct sl_device *
     if (stream->object.device == device)
         return 0;
     return sl_fail(SLUICE_E_WRONG_DEVICE,
-                   "scratch memory of \"%s\" was given a stream of \"%s\": each open of a device is "
-                   "one",
+                   "scratch memory of \"%s\" was given a stream of \"%s\": each sluice_device_open makes a device of "
+                   "its own",
                    device->name, stream->object.device->name);
 }
 
@@ -172,7 +172,7 @@ int sl_memory_alloc(struct sluice_device device, struct sluice_stream handle, si
 
 /* ---- free ---- */
 
-/* A copy of the block's uses and its handle; both NULL and 0 if there is no such block. */
+/* Copies the block's uses and its handle: NULL and 0 if there is no such block. */
 static int look_up(const void *memory, uint64_t *id, struct sluice_stream **uses, uint32_t *count)
 {
     int r = 0;
@@ -195,7 +195,7 @@ static int look_up(const void *memory, uint64_t *id, struct sluice_stream **uses
     return r;
 }
 
-/* Of a stream that was destroyed nobody can wait any more but the device. */
+/* Only the device can still wait for a stream that was destroyed. */
 static int wait_for(struct sl_device *device, struct sluice_stream stream, struct sluice_stream use)
 {
     if (use.id == stream.id)

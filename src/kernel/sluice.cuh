@@ -44,8 +44,8 @@ enum sluice_pixel_format {
     SLUICE_PIXEL_GRAY_F32 = 23,
 };
 
-/* struct sl_picture of kernel.h. Pitches are bytes from one row to the next one below it, less than 0 if that lies
- * before it in memory. */
+/* struct sl_picture of kernel.h. A pitch is the bytes from a row to the next one below it; it is negative if the rows
+ * lie bottom-up in memory. */
 struct sluice_in {
     enum { sluice_picture = 4 }; /* for describe.cuh: SLUICE_PARAMETER_IN */
     const void *planes[3];
@@ -74,7 +74,7 @@ template <typename T> __device__ __forceinline__ T *sluice_row(const sluice_out 
     return reinterpret_cast<T *>(static_cast<char *>(picture.planes[plane]) + y * picture.pitches[plane]);
 }
 
-/* This thread's pixel. The thread returns if the picture has none there. */
+/* This thread's pixel. The thread returns if it has none. */
 #define SLUICE_PIXEL(picture, x, y) \
     const int x = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); \
     const int y = static_cast<int>(blockIdx.y * blockDim.y + threadIdx.y); \
@@ -83,7 +83,7 @@ template <typename T> __device__ __forceinline__ T *sluice_row(const sluice_out 
 
 /* ---- shared memory ---- */
 
-/* The block's dynamic shared memory, whose size the launch gives: a pointer to elements of this type. */
+/* A pointer to the block's dynamic shared memory, as elements of this type. The launch gives its size. */
 #ifdef SL_HOST
 #define SLUICE_SHARED(type, name) type *const name = static_cast<type *>(sl_shared)
 #else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the kernels of a source by a scan of its tokens: each __global__ function that is no template, with the
- * namespaces that it is in. Macros are not expanded, and of an #if both branches are read, unless it says 0 or 1.
+ * Finds the kernels of a source by a scan of its tokens: each __global__ function that is not a template, with its
+ * namespaces. It does not expand macros, and reads both branches of an #if, unless its condition is 0 or 1.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "util/result.h"
 
 #define MOST_KERNELS  1024
-#define MOST_SCOPES   32 /* namespaces and extern "C", one in the other; what is deeper is passed over */
+#define MOST_SCOPES   32 /* namespaces and extern "C", one in the other; deeper ones are skipped */
 #define MOST_BRANCHES 32 /* of #if */
 #define NAME          256
 
@@ -23,31 +23,31 @@ struct name {
     bool too_long;
 };
 
-/* Where the scan is. An #else goes back to where its #if was, as the branches may open a block each that is closed
- * once. */
+/* The state of the scan. An #else goes back to the state at its #if, because each branch may open a block that is
+ * closed only once. */
 struct place {
     unsigned scopes;
     size_t outer[MOST_SCOPES]; /* the length of `path` around each */
     struct name path;          /* "fx::" */
-    size_t braces, brackets;   /* that are open within the declaration; braces: nothing in them matters */
+    size_t braces, brackets;   /* open brackets in the declaration; nothing inside braces matters */
     size_t angles;             /* of template <...> */
     /* the declaration so far */
     struct sl_token before;                                           /* the last token */
-    struct name chain;                                                /* the last name, with what qualifies it */
-    struct name kernel;                                               /* that of the function */
+    struct name chain;                                                /* the last name, with its qualifiers */
+    struct name kernel;                                               /* the function's name */
     bool is_kernel, is_template, is_namespace, is_inline, is_linkage; /* the last token is the string of extern "C" */
 };
 
 struct branch {
     struct place place;
-    bool done; /* "#if 1" was read: the others are not */
+    bool done; /* "#if 1" was read, so the other branches are not */
 };
 
 struct scan {
     struct sl_tokens tokens;
     struct place place;
     struct branch branches[MOST_BRANCHES];
-    size_t level, skipped; /* of #if; the level whose branch is passed over */
+    size_t level, skipped; /* of #if; the level of the branch that is skipped */
     char *found;           /* names, each with its end */
     size_t found_size;
     uint32_t count;
@@ -130,7 +130,7 @@ static bool is_known(const struct scan *scan, const char *name)
     return false;
 }
 
-/* A kernel, unless it is a template. Its declarations and its definition are one. */
+/* Adds a kernel, unless it is a template. Its declarations and its definition count once. */
 static void add_kernel(struct scan *scan)
 {
     const struct place *place = &scan->place;
@@ -156,7 +156,7 @@ static void add_kernel(struct scan *scan)
     scan->count++;
 }
 
-/* What takes brackets and is not the function's name; any other word may be a macro, which comes before it. */
+/* Words that take brackets and are not the function's name. Any other word before it may be a macro. */
 static bool is_attribute(struct sl_token token)
 {
     static const char *const names[] = {
@@ -201,7 +201,7 @@ static void end_declaration(struct place *place)
     place->is_kernel = place->is_template = place->is_namespace = place->is_inline = place->is_linkage = false;
 }
 
-/* Of an inline namespace, and of one without a name, the names belong to the one around it, too. */
+/* The names in an inline namespace, and in one without a name, also belong to the namespace around it. */
 static void open_scope(struct place *place)
 {
     if (place->scopes == MOST_SCOPES) {
@@ -235,7 +235,7 @@ static void read_nested(struct place *place, char c)
     } else if (c == '{') {
         place->braces = 1;
     } else if (c == ';') {
-        end_declaration(place); /* they are not closed: a macro */
+        end_declaration(place); /* a macro closes them */
     } else if (c == '(' || c == '[') {
         place->brackets++;
     } else if (place->brackets > 0) {

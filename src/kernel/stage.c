@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Host arrays as arguments: they are copied to the GPU before the kernel, and back behind it, all on the launch's
- * stream. On host they are used in place.
+ * Host arrays as arguments: copied to the GPU before the kernel and back after it, all on the launch's stream. On host
+ * they are used in place.
  */
 #include <inttypes.h>
 
@@ -105,7 +105,7 @@ int sl_stage_before(struct sl_launching *launching, struct sl_stage *stage)
     return r;
 }
 
-/* Whether or not something failed: the first failure is the one that is reported. */
+/* Does all of it, even if something fails, and reports the first failure. */
 int sl_stage_after(struct sl_launching *launching, struct sl_stage *stage, int result)
 {
     const struct sl_kernel_ops *ops = ops_of(launching);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The tokens of a C++ source, as far as a scan of its declarations needs them: no macro is expanded.
+ * The tokens of a C++ source, as far as a scan of its declarations needs them. Macros are not expanded.
  */
 #ifndef SL_KERNEL_TOKENS_H
 #define SL_KERNEL_TOKENS_H
@@ -28,7 +28,7 @@ struct sl_tokens {
     bool line_start; /* true at first */
 };
 
-/* Comments and what follows the word of a directive are passed over. */
+/* Skips comments, and what follows the word of a directive. */
 struct sl_token sl_token_next(struct sl_tokens *tokens);
 bool sl_token_is(struct sl_token token, const char *text);
 

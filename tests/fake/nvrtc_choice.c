@@ -85,7 +85,7 @@ TEST(a_gpu_that_a_newer_nvrtc_does_not_know)
 TEST(a_gpu_that_is_too_old_for_nvrtc)
 {
     CHECK(setenv("SLUICE_FAKE_ARCHS", "100,120", 1) == 0);
-    check_refused("compiles for no GPU below compute capability 10.0; \"cuda:0\" has 9.0");
+    check_refused("does not compile for GPUs below compute capability 10.0; \"cuda:0\" has 9.0");
     CHECK_HAS(sluice_last_error(), "pip install nvidia-cuda-nvrtc-cu12");
 }
 

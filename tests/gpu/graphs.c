@@ -365,7 +365,7 @@ TEST(a_capture_ends_where_it_began)
     struct sl_cu_graph *theirs;
     pthread_t thread;
 
-    CHECK_SAYS(sluice_capture_end(stage.stream, &stage.graph), SLUICE_E_CAPTURE, "captures nothing");
+    CHECK_SAYS(sluice_capture_end(stage.stream, &stage.graph), SLUICE_E_CAPTURE, "is not capturing");
     CHECK_OK(sluice_capture_begin(stage.stream));
     fill(&stage, stage.stream, 0, 4);
     CHECK_OK(sluice_stream_wait_stream(stage.other, stage.stream));
@@ -378,7 +378,7 @@ TEST(a_capture_ends_where_it_began)
 
     CU(StreamBeginCapture, stage.native, CAPTURE_THREAD_LOCAL); /* by another library */
     fill(&stage, stage.stream, 0, 4);
-    CHECK_SAYS(sluice_capture_end(stage.stream, &stage.graph), SLUICE_E_CAPTURE, "has not begun");
+    CHECK_SAYS(sluice_capture_end(stage.stream, &stage.graph), SLUICE_E_CAPTURE, "did not begin");
     CU(StreamEndCapture, stage.native, &theirs);
     CU(GraphDestroy, theirs);
     finish(&stage);

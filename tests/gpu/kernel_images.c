@@ -157,8 +157,8 @@ TEST_TIMEOUT(images_that_are_none, 60)
     refuse(&test, garbage, sizeof garbage, SLUICE_MODULE_BINARY, "odd cannot be loaded");
     refuse(&test, hole, sizeof hole, SLUICE_MODULE_ANY, "byte of 0");
     refuse(&test, hole, sizeof hole, SLUICE_MODULE_SOURCE, "byte of 0");
-    refuse(&test, elf, sizeof elf, SLUICE_MODULE_ANY, "no cubin");
-    refuse(&test, fat, sizeof fat, SLUICE_MODULE_ANY, "no fatbin");
+    refuse(&test, elf, sizeof elf, SLUICE_MODULE_ANY, "not a complete cubin");
+    refuse(&test, fat, sizeof fat, SLUICE_MODULE_ANY, "not a complete fatbin");
     if (!gpu_is_fake()) { /* its compiler reads no more than the first line */
         refuse(&test, wrong, sizeof wrong, SLUICE_MODULE_ANY, "line 4");
         CHECK_HAS(sluice_last_error(), "CUDA_ERROR_INVALID_PTX");
@@ -176,9 +176,9 @@ TEST_TIMEOUT(images_that_are_cut_off, 60)
         char *end = malloc(size); /* so that reading on is found */
         CHECK(end);
         memcpy(end, cubin.bytes, size);
-        refuse(&test, end, size, SLUICE_MODULE_ANY, "no cubin");
+        refuse(&test, end, size, SLUICE_MODULE_ANY, "not a complete cubin");
         memcpy(end, fatbin.bytes, size);
-        refuse(&test, end, size, SLUICE_MODULE_ANY, "no fatbin");
+        refuse(&test, end, size, SLUICE_MODULE_ANY, "not a complete fatbin");
         free(end);
     }
     free(cubin.bytes);

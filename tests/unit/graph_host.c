@@ -375,7 +375,7 @@ TEST(a_capture_ends_where_it_began)
     struct stage stage = prepare();
     pthread_t thread;
 
-    CHECK_SAYS(sluice_capture_end(stage.stream, &stage.graph), SLUICE_E_CAPTURE, "captures nothing");
+    CHECK_SAYS(sluice_capture_end(stage.stream, &stage.graph), SLUICE_E_CAPTURE, "is not capturing");
     CHECK_OK(sluice_capture_begin(stage.stream));
     CHECK_OK(sluice_stream_wait_stream(stage.other, stage.stream));
     CHECK_SAYS(sluice_capture_end(stage.other, &stage.graph), SLUICE_E_CAPTURE, "did not begin on");

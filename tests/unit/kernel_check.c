@@ -204,7 +204,7 @@ TEST(an_unknown_check_is_a_warning)
 
     sluice_log_set(remember, logged, SLUICE_LOG_WARN);
     begin_with(&f, "races,,streams");
-    CHECK_HAS(logged, "'races', which is no check");
+    CHECK_HAS(logged, "'races', which is not a check");
     CHECK_OK(write_on(&f, f.a));
     CHECK_RESULT(read_on(&f, f.b), SLUICE_E_ORDER);
     end(&f);

@@ -553,7 +553,7 @@ TEST(error_in_clangs_words)
     need_clang();
     setenv("SLUICE_CXX", "clang++", 1);
     check_error("__global__ void k(int *p) {\n  *p = gain;\n}\n", "fx.cu(2): error: ");
-    check_error("__global__ void k(int *p) {\n  *p = __shfl_sync(1, 2, 3);\n}\n", "fx.cu(2): __shfl_sync is not part");
+    check_error("__global__ void k(int *p) {\n  *p = __shfl_sync(1, 2, 3);\n}\n", "fx.cu(2): __shfl_sync does not run");
 }
 
 TEST(names_may_be_odd)
@@ -624,7 +624,7 @@ static void check_outside(const char *statement)
              "// %s\n/* %s\n*/ __device__ const char *text = \"%s\";\n__global__ void k(int *p) {\n  %s\n}\n", name,
              name, name, statement);
     int r = compile_as(&fx, "fx.cu", text, NULL, 0);
-    snprintf(message, sizeof message, "fx.cu(5): %s is not part of what runs on \"host\"", name);
+    snprintf(message, sizeof message, "fx.cu(5): %s does not run on \"host\"", name);
     if (r != SLUICE_E_COMPILE || !strstr(sluice_last_error(), message))
         FAIL("'%s': %d, %s", statement, r, sluice_last_error());
 }
@@ -633,7 +633,7 @@ TEST_TIMEOUT(what_host_does_not_run_is_named, 120)
 {
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
         check_outside(outside[i]);
-    check_error("\n#include <cuda_fp16.h>\n__global__ void k() {}", "fx.cu(2): cuda_fp16 is not part of what runs");
+    check_error("\n#include <cuda_fp16.h>\n__global__ void k() {}", "fx.cu(2): cuda_fp16 does not run");
     /* An error of another kind is reported as it is. */
     check_error("__global__ void k(int *p) {\n  int half = 2;\n  *p = gain + half;\n}", "fx.cu(3): error: ");
 }
