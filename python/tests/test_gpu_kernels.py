@@ -142,7 +142,7 @@ def test_a_tensor_in_a_capture(gpu, torch, fx, memory):  # noqa: F811
     assert numbers(gpu, memory[0]) == [6] * 4
     with gpu.capture(torch.current[0]) as recorded:  # theirs
         fx.add(torch.Tensor(memory[0], (4,), "float32"), 1, **ONE)
-        with pytest.raises(sluice.CaptureError, match="launch on that one"):
+        with pytest.raises(sluice.CaptureError, match="launch on that stream"):
             fx.add(torch.Tensor(memory[0], (4,), "float32"), 1, **ONE, stream=sluice.Stream(gpu.device))
     assert recorded.nodes() == 1 and numbers(gpu, memory[0]) == [6] * 4
     recorded.replay(gpu.stream())
