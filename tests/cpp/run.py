@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compiles cxx17.cpp with a compiler, links it to the shared library and runs it; TAP comes out.
-usage: cxx17.py COMPILER INCLUDES LIBRARY SOURCE
+"""Compiles a C++ program with a compiler, links it to the shared library and runs it; TAP comes out.
+usage: run.py COMPILER STANDARD INCLUDES LIBRARY SOURCE [OPTION...]
 """
 import os
 import pathlib
@@ -10,14 +10,14 @@ import subprocess
 import sys
 import tempfile
 
-compiler, includes, library, source = sys.argv[1:]
+compiler, standard, includes, library, source, *options = sys.argv[1:]
 if not shutil.which(compiler):
-    print(f"1..1\nok 1 - a C++17 program by {compiler} # SKIP no {compiler} here")
+    print(f"1..1\nok 1 - {pathlib.Path(source).name} by {compiler} # SKIP no {compiler} here")
     sys.exit(0)
 folder = pathlib.Path(library).resolve().parent
 with tempfile.TemporaryDirectory() as temporary:
     program = pathlib.Path(temporary) / "program"
-    command = [compiler, "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", source,
+    command = [compiler, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", *options, source,
                *[f"-I{i}" for i in includes.split(":")], library, f"-Wl,-rpath,{folder}", "-o", program]
     if subprocess.run(command).returncode:
         sys.exit(f"{compiler} does not take {source}")
