@@ -14,6 +14,7 @@ help:
 	@echo 'make coverage   run the tests and count the lines that they execute'
 	@echo 'make bench      compare with other ways to share frames: figures.json, plots in figures/'
 	@echo 'make site       build the documentation as a site, build-site/html'
+	@echo 'make deb        build Debian packages, in dist/'
 	@echo 'make clean      remove everything that was built'
 
 demo:
@@ -47,7 +48,11 @@ site:
 	@dev/setup site
 	@docs/site/build
 
-clean:
-	rm -rf build build-*
+deb:
+	@dev/setup deb
+	@packages/deb dist
 
-.PHONY: help demo test asan tsan coverage install bench site clean
+clean:
+	rm -rf build build-* dist
+
+.PHONY: help demo test asan tsan coverage install bench site deb clean

@@ -19,7 +19,9 @@ def use_ffmpeg_of_wheel():
 def main():
     command = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "sluice")
     if not os.access(command, os.X_OK):
-        sys.exit("this package was built without the command sluice")
+        command = shutil.which("sluice")  # Debian's package has it in another one
+    if not command:
+        sys.exit("the command sluice is not installed: this package was built without it (Debian: apt install sluice)")
     use_ffmpeg_of_wheel()
     os.execv(command, ["sluice", *sys.argv[1:]])
 

@@ -11,6 +11,9 @@ import api
 from lint import Lint
 
 
+DEBIAN = pathlib.Path(__file__).parents[2] / "packages" / "debian" / "libsluice0.symbols"
+
+
 def defined(*arguments):
     """Names of global symbols that are defined."""
     text = subprocess.run(["nm", "--format=posix", "--defined-only", "--extern-only", *arguments],
@@ -36,6 +39,8 @@ def main():
     lint.check("every function in the headers is exported", sorted(declared - exported))
     lint.check("every exported function is in the headers",
                sorted(s for s in exported - declared if s.startswith("sluice_")))
+    listed = {line.split("@")[0].strip() for line in DEBIAN.read_text().splitlines() if "@" in line}
+    lint.check(f"{DEBIAN.name} lists every exported function, with the release that it came with", sorted(listed ^ exported))
     lint.check("global names in the static library start with sluice_ or sl_",
                [s for s in inside if not s.startswith(("sluice_", "sl_"))])
     lint.check("nothing is sluice_ in the static library but the API",
