@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes a C file with the bytes of text files. usage: embed.py OUTPUT NAME=FILE..."""
+"""Makes a C file with the bytes of text files. usage: embed.py OUTPUT NAME=FILE[+FILE]..."""
+import pathlib
 import sys
 
 
@@ -8,8 +9,7 @@ def main():
     lines = ["/* Made by embed.py. */", '#include "kernel/embedded.h"', ""]
     for argument in sys.argv[2:]:
         name, path = argument.split("=", 1)
-        with open(path, "rb") as file:
-            data = file.read()
+        data = b"".join(pathlib.Path(part).read_bytes() for part in path.split("+"))
         lines.append(f"const size_t {name}_size = {len(data)};")
         lines.append(f"const char {name}[] = {{")
         for at in range(0, len(data), 24):

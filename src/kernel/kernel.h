@@ -117,8 +117,8 @@ struct sl_picture {
     void *planes[3];
     int64_t pitches[3]; /* bytes from one row to the next; negative if the rows lie bottom-up */
     int32_t width, height;
-    uint32_t format; /* enum sluice_pixel_format */
-    uint32_t reserved;
+    uint32_t format;   /* enum sluice_pixel_format */
+    uint32_t reserved; /* of sl_colour_word in convert/pixels.cuh */
 };
 
 /* `array` is an image. */

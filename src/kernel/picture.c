@@ -2,6 +2,7 @@
  *
  * Pictures as kernels see them.
  */
+#include "convert/pixels.cuh"
 #include "format/format.h"
 #include "kernel/kernel.h"
 
@@ -13,6 +14,7 @@ void sl_picture_of(const struct sluice_array *array, struct sl_picture *picture)
         .width = (int32_t)image->width,
         .height = (int32_t)image->height,
         .format = image->pixel_format,
+        .reserved = sl_colour_word(image->colour.matrix, image->colour.range, image->alpha, SL_SITE_LEFT),
     };
     const struct sl_pixel_rule *rule = sl_pixel_rule(image->pixel_format);
     for (uint32_t i = 0; i < image->plane_count && i < 3; i++) {

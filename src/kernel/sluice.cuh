@@ -16,34 +16,6 @@
 
 /* ---- pictures ---- */
 
-/* The numbers of sluice/format.h. */
-enum sluice_pixel_format {
-    SLUICE_PIXEL_NONE = 0,
-    SLUICE_PIXEL_RGBA = 1,
-    SLUICE_PIXEL_BGRA = 2,
-    SLUICE_PIXEL_RGB24 = 3,
-    SLUICE_PIXEL_BGR24 = 4,
-    SLUICE_PIXEL_GRAY8 = 5,
-    SLUICE_PIXEL_GRAY16 = 6,
-    SLUICE_PIXEL_YUYV = 7,
-    SLUICE_PIXEL_UYVY = 8,
-    SLUICE_PIXEL_NV12 = 9,
-    SLUICE_PIXEL_YUV420P = 10,
-    SLUICE_PIXEL_P010 = 11,
-    SLUICE_PIXEL_BAYER_RGGB8 = 12,
-    SLUICE_PIXEL_BAYER_BGGR8 = 13,
-    SLUICE_PIXEL_BAYER_GRBG8 = 14,
-    SLUICE_PIXEL_BAYER_GBRG8 = 15,
-    SLUICE_PIXEL_BAYER_RGGB16 = 16,
-    SLUICE_PIXEL_BAYER_BGGR16 = 17,
-    SLUICE_PIXEL_BAYER_GRBG16 = 18,
-    SLUICE_PIXEL_BAYER_GBRG16 = 19,
-    SLUICE_PIXEL_RGBA_F16 = 20,
-    SLUICE_PIXEL_RGBA_F32 = 21,
-    SLUICE_PIXEL_YUV444P = 22,
-    SLUICE_PIXEL_GRAY_F32 = 23,
-};
-
 /* struct sl_picture of kernel.h. A pitch is the bytes from a row to the next one below it; it is negative if the rows
  * lie bottom-up in memory. */
 struct sluice_in {
@@ -51,8 +23,8 @@ struct sluice_in {
     const void *planes[3];
     long long pitches[3];
     int width, height;
-    unsigned format; /* enum sluice_pixel_format */
-    unsigned reserved;
+    unsigned format;   /* enum sluice_pixel_format */
+    unsigned reserved; /* of sl_colour_word in pixels.cuh, which is ahead of this file */
 };
 
 struct sluice_out {

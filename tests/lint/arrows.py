@@ -34,7 +34,7 @@ ARROWS = {
 }
 
 # Single files that may include more than their folder.
-ALSO = {"src/api/cipd.c": ["cuda_link/cuda_link.h"]}
+ALSO = {"src/api/cipd.c": ["cuda_link/cuda_link.h"], "src/kernel/picture.c": ["convert/pixels.cuh"]}
 
 # What talks to the system is in src/os alone; shared atomics go through util/atomic.h.
 SYSTEM = re.compile(r"(sys|linux|netinet|arpa)/|(unistd|fcntl|poll|pthread|signal|dlfcn|sched|stdatomic|dirent)\.h$")
