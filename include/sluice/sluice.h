@@ -13,6 +13,7 @@
 
 #include <sluice/base.h>
 #include <sluice/cipd.h>
+#include <sluice/convert.h>
 #include <sluice/device.h>
 #include <sluice/format.h>
 #include <sluice/frame.h>

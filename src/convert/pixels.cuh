@@ -137,6 +137,13 @@ SL_PIXEL float sl_clamp(float value, float most)
     return value < most ? value : most;
 }
 
+/* The nearest whole number of 0 to `most`. Sums that should end at a half come out on either side of it, by another
+ * millionth on each kind of device; all go up. */
+SL_PIXEL int sl_whole(float value, float most)
+{
+    return (int)(sl_clamp(value, most) + (0.5f + most * 1e-6f));
+}
+
 SL_PIXEL float sl_read(int sample, const unsigned char *at)
 {
     switch (sample) {
@@ -151,9 +158,9 @@ SL_PIXEL float sl_read(int sample, const unsigned char *at)
 SL_PIXEL void sl_write(int sample, unsigned char *at, float value)
 {
     switch (sample) {
-    case SL_U8: *at = (unsigned char)(int)(sl_clamp(value, 255) + 0.5f); break;
-    case SL_U16: *(unsigned short *)at = (unsigned short)(int)(sl_clamp(value, 65535) + 0.5f); break;
-    case SL_U10: *(unsigned short *)at = (unsigned short)((int)(sl_clamp(value, 1023) + 0.5f) << 6); break;
+    case SL_U8: *at = (unsigned char)sl_whole(value, 255); break;
+    case SL_U16: *(unsigned short *)at = (unsigned short)sl_whole(value, 65535); break;
+    case SL_U10: *(unsigned short *)at = (unsigned short)(sl_whole(value, 1023) << 6); break;
     case SL_F16: *(unsigned short *)at = sl_to_half(value); break;
     default: *(float *)at = value;
     }

@@ -25,6 +25,7 @@
 #define SL_DEVICE_UUID        16
 #define SL_DEVICE_NATIVE_BITS 6  /* of a hash of native streams */
 #define SL_DEVICE_FORKS       32 /* streams that it lends to parallel sections */
+#define SL_CONVERT_KERNELS    5
 
 struct sl_device {
     struct sl_object object;
@@ -40,6 +41,7 @@ struct sl_device {
     struct sl_retired_stream *retired;        /* the kind's: streams whose handles have ended, and whose work has not */
     struct sl_stream *forks[SL_DEVICE_FORKS]; /* those that exist, the one that was given back last at the end */
     uint32_t fork_count, fork_making;         /* how many exist; how many more are being made */
+    sl_word convert[SL_CONVERT_KERNELS];      /* handles of the kernels of convert/cuda.c; 0: not loaded. No lock */
 };
 
 /* What to call when a wrapped stream's handle has ended and nothing uses it any more. */

@@ -6,10 +6,11 @@ import sys
 
 
 def main():
-    lines = ["/* Made by embed.py. */", '#include "kernel/embedded.h"', ""]
+    lines = ["/* Made by embed.py. */", '#include <stddef.h>', ""]
     for argument in sys.argv[2:]:
         name, path = argument.split("=", 1)
         data = b"".join(pathlib.Path(part).read_bytes() for part in path.split("+"))
+        lines.append(f"extern const size_t {name}_size; extern const char {name}[];")
         lines.append(f"const size_t {name}_size = {len(data)};")
         lines.append(f"const char {name}[] = {{")
         for at in range(0, len(data), 24):

@@ -78,6 +78,26 @@ static struct fake_image *open_object(const char *bytes, size_t size)
     return image;
 }
 
+/* convert.ptx, whose source the build has compiled for the CPU. */
+#define CONVERT_MARK "// sluice convert "
+static struct fake_image *open_convert(void)
+{
+    FILE *file = fopen(FAKE_CONVERT, "re");
+    char *bytes = NULL;
+    size_t size = 0;
+    FILE *copy = open_memstream(&bytes, &size);
+
+    for (int c; file && copy && (c = getc(file)) != EOF;)
+        putc(c, copy);
+    if (file)
+        fclose(file);
+    if (copy)
+        fclose(copy);
+    struct fake_image *image = size ? open_object(bytes, size) : NULL;
+    free(bytes);
+    return image;
+}
+
 static size_t object_size(const char *bytes)
 {
     Elf64_Ehdr head;
@@ -140,6 +160,10 @@ int fake_image_open(const void *bytes, struct fake_image **image, const char **l
     if (magic == FATBIN_MAGIC) {
         *image = open_fatbin(text);
         return *image ? SL_CU_OK : SL_CU_NO_BINARY_FOR_GPU;
+    }
+    if (strncmp(text, CONVERT_MARK, strlen(CONVERT_MARK)) == 0) {
+        *image = open_convert();
+        return *image ? SL_CU_OK : SL_CU_INVALID_PTX;
     }
     if (!strstr(text, ".version")) {
         *log = "ptxas application ptx input, line 1; fatal   : Missing .version directive at start of file";

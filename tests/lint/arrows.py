@@ -9,12 +9,13 @@ from lint import Lint
 
 # folder: what its files may include, besides their own folder. A name that ends in / is a folder.
 ARROWS = {
-    "src/api": ["sluice/", "channel/", "kernel/kernel.h", "kernel/graph.h", "format/", "copy/copy.h", "mem/mem.h", "device/device.h", "trace/trace.h", "util/"],
+    "src/api": ["sluice/", "channel/", "kernel/kernel.h", "kernel/graph.h", "convert/convert.h", "format/", "copy/copy.h", "mem/mem.h", "device/device.h", "trace/trace.h", "util/"],
     "src/native": ["sluice/", "channel/", "format/", "copy/copy.h", "mem/mem.h", "sync/sync.h", "device/device.h",
                    "trace/trace.h", "os/os.h", "util/"],
     "src/cuda_link": ["sluice/", "channel/", "format/", "copy/copy.h", "mem/mem.h", "sync/sync.h", "device/device.h",
                       "cuda/cuda.h", "trace/trace.h", "os/os.h", "util/"],
     "src/kernel": ["sluice/", "format/format.h", "device/device.h", "cuda/cuda.h", "cuda/nvrtc.h", "os/os.h", "util/"],
+    "src/convert": ["sluice/", "kernel/kernel.h", "format/format.h", "device/device.h", "cuda/cuda.h", "util/"],
     "src/channel": ["sluice/", "format/", "copy/copy.h", "mem/mem.h", "device/device.h", "trace/trace.h", "os/os.h",
                     "util/"],
     "src/format": ["sluice/", "util/"],
@@ -46,7 +47,7 @@ SYSTEM_IFDEF = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b.*\b(_WIN32|__linu
 MAY_IFDEF = ["src/os/", "include/sluice/base.h"]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
-PROJECT = re.compile(r"^(sluice|api|channel|kernel|native|cuda_link|format|mem|sync|copy|device|cuda|trace|os|util|kit|harness)/")
+PROJECT = re.compile(r"^(sluice|api|channel|convert|kernel|native|cuda_link|format|mem|sync|copy|device|cuda|trace|os|util|kit|harness)/")
 
 
 def allowed(folder, path, name):

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the fake GPU runs when convert.ptx is loaded: its source, compiled for the CPU.
+ */
+#define SL_FIBERS
+#include "kernel/prelude.cuh"
+
+#include "convert/pixels.cuh"
+
+#include "convert/job.cuh"
+
+#include "convert/convert.cu"
+
+struct fake_kernel {
+    const char *name;
+    void (*run)(sl_host_job *job);
+    unsigned long count;
+    const unsigned long *sizes;
+};
+
+SL_RUN(0, sl_convert_any)
+SL_RUN(1, sl_convert_rgba)
+SL_RUN(2, sl_convert_nv12)
+SL_RUN(3, sl_share_any)
+SL_RUN(4, sl_share_rgba)
+
+static const unsigned long sizes[] = { sizeof(sl_job) };
+extern "C" __attribute__((visibility("default"))) const fake_kernel fake_kernels[];
+const fake_kernel fake_kernels[] = {
+    { "sl_convert_any", sl_run_0, 1, sizes },
+    { "sl_convert_rgba", sl_run_1, 1, sizes },
+    { "sl_convert_nv12", sl_run_2, 1, sizes },
+    { "sl_share_any", sl_run_3, 1, sizes },
+    { "sl_share_rgba", sl_run_4, 1, sizes },
+    { nullptr, nullptr, 0, nullptr },
+};

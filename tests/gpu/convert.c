@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Conversions on a GPU give what they give on the CPU, which tests in Python compare with the definition.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sluice/sluice.h>
+
+#include "gpu/kit.h"
+
+/* ---- pictures ---- */
+
+struct picture {
+    struct sluice_array array; /* on the CPU */
+    size_t bytes;
+    uint64_t gpu; /* as many bytes there */
+};
+
+static uint32_t seed = 1;
+
+static uint32_t some(uint32_t below)
+{
+    seed = seed * 1664525 + 1013904223;
+    return (seed >> 8) % below;
+}
+
+static bool is_half(uint32_t format)
+{
+    return format == SLUICE_PIXEL_RGBA_F16;
+}
+
+static bool is_float(const struct picture *picture)
+{
+    return picture->array.image.pixel_format == SLUICE_PIXEL_RGBA_F32 ||
+           picture->array.image.pixel_format == SLUICE_PIXEL_GRAY_F32 ||
+           (picture->array.image.pixel_format == 0 && picture->array.dtype.bits == 32);
+}
+
+/* Numbers that are 0 to 1 where they are floats. */
+static void fill(struct picture *picture)
+{
+    unsigned char *bytes = picture->array.data;
+
+    for (size_t i = 0; i < picture->bytes; i++)
+        bytes[i] = (unsigned char)some(256);
+    if (is_float(picture))
+        for (size_t i = 0; i < picture->bytes / 4; i++)
+            ((float *)bytes)[i] = (float)some(1000) / 999;
+    if (is_half(picture->array.image.pixel_format))
+        for (size_t i = 0; i < picture->bytes / 2; i++)
+            ((uint16_t *)bytes)[i] = (uint16_t)some(0x3c01);
+}
+
+/* The GPU has two places, for the source and the target, in turn. */
+#define PLACE (1 << 20)
+static uint64_t places[2];
+static uint64_t next_place(size_t bytes)
+{
+    static unsigned turn;
+
+    CHECK_LE(bytes, PLACE);
+    return places[turn++ % 2];
+}
+
+static struct picture image(uint32_t format, uint32_t width, uint32_t height)
+{
+    struct sluice_format whole = SLUICE_FORMAT_INIT;
+    struct picture picture;
+
+    whole.pitch_align = 1u << some(7);
+    CHECK_OK(sluice_format_add_image(&whole, "image", format, width, height));
+    picture.array = whole.arrays[0];
+    picture.array.image.row_order = some(4) == 0 ? SLUICE_BOTTOM_UP : SLUICE_TOP_DOWN;
+    picture.array.image.colour.range = (uint8_t)some(3);
+    picture.bytes = whole.arrays[0].nbytes;
+    picture.array.data = malloc(picture.bytes);
+    CHECK(picture.array.data);
+    picture.gpu = next_place(picture.bytes);
+    fill(&picture);
+    return picture;
+}
+
+static struct picture tensor(uint32_t code, uint32_t bits, int64_t width, int64_t height)
+{
+    const struct sluice_dtype dtype = { (uint8_t)code, (uint8_t)bits, 1 };
+    const int64_t shape[] = { 1, 3, height, width };
+    struct picture picture = { .bytes = (size_t)(3 * height * width) * bits / 8 };
+
+    void *data = malloc(picture.bytes);
+    CHECK(data);
+    CHECK_OK(sluice_array_wrap(&picture.array, "tensor", data, dtype, 4, shape, NULL));
+    picture.gpu = next_place(picture.bytes);
+    memset(data, 0, picture.bytes);
+    return picture;
+}
+
+static struct sluice_array on_gpu(const struct picture *picture)
+{
+    struct sluice_array array = picture->array;
+
+    array.data = (void *)(uintptr_t)picture->gpu;
+    return array;
+}
+
+/* ---- comparing ---- */
+
+static double half(uint16_t bits)
+{
+    double size = (bits & 0x7c00) ? ldexp(1024 + (bits & 1023), (bits >> 10 & 31) - 25) : ldexp(bits & 1023, -24);
+
+    return bits & 0x8000 ? -size : size;
+}
+
+static double element(const struct picture *picture, const void *data, size_t i)
+{
+    const struct sluice_array *array = &picture->array;
+
+    if (is_float(picture))
+        return ((const float *)data)[i];
+    if (array->dtype.bits == 16 && (is_half(array->image.pixel_format) || array->image.pixel_format == 0))
+        return half(((const uint16_t *)data)[i]);
+    if (array->image.pixel_format == SLUICE_PIXEL_GRAY16)
+        return ((const uint16_t *)data)[i];
+    if (array->image.pixel_format == SLUICE_PIXEL_P010)
+        return ((const uint16_t *)data)[i] >> 6;
+    return ((const unsigned char *)data)[i];
+}
+
+/* At most one apart, floats nearly equal, and nearly all equal. */
+static void compare(const struct picture *picture, const void *got)
+{
+    uint32_t format = picture->array.image.pixel_format;
+    size_t size = is_float(picture) ? 4 : 1, count, differ = 0;
+
+    if (is_half(format) || format == SLUICE_PIXEL_GRAY16 || format == SLUICE_PIXEL_P010 ||
+        (format == 0 && picture->array.dtype.bits == 16))
+        size = 2;
+    count = picture->bytes / size;
+    double most = size == 4 ? 1e-5 : is_half(format) || format == 0 ? 1e-3 : 1;
+    most = format == 0 && size == 1 ? 1 : most;
+    for (size_t i = 0; i < count; i++) {
+        double a = element(picture, picture->array.data, i), b = element(picture, got, i);
+        differ += fabs(a - b) > (most < 1 ? most / 2 : 0);
+        if (!(fabs(a - b) <= most * (most < 1 && fabs(a) > 1 ? fabs(a) : 1)))
+            test_fail(__FILE__, __LINE__, "element %zu of a %s is %g on the CPU, %g on the GPU", i,
+                      sluice_pixel_format_name(format), a, b);
+    }
+    if (format != SLUICE_PIXEL_GRAY16) /* floats have few bits more */
+        CHECK_LE(differ, 2 + count / 1000);
+}
+
+static void convert_both(struct sluice_stream host, struct sluice_stream gpu, const struct picture *to,
+                         const struct picture *from, const struct sluice_convert *how)
+{
+    struct sluice_array to_gpu = on_gpu(to), from_gpu = on_gpu(from);
+    struct sluice_area here, there;
+    void *got = malloc(to->bytes);
+
+    CHECK(got);
+    CU(MemcpyHtoDAsync, from->gpu, from->array.data, from->bytes, gpu_native(gpu));
+    CU(MemcpyHtoDAsync, to->gpu, to->array.data, to->bytes, gpu_native(gpu)); /* what is between the rows stays */
+    CHECK_OK(sluice_convert(host, &to->array, &from->array, how, &here));
+    CHECK_OK(sluice_convert(gpu, &to_gpu, &from_gpu, how, &there));
+    CU(MemcpyDtoHAsync, got, to->gpu, to->bytes, gpu_native(gpu));
+    CHECK_OK(sluice_stream_synchronize(gpu));
+    CHECK_MEM(&here, &there, sizeof here);
+    compare(to, got);
+    free(got);
+}
+
+/* ---- the tests ---- */
+
+struct stage {
+    struct sluice_device host, gpu;
+    struct sluice_stream on_host, stream;
+};
+
+static struct stage prepare(void)
+{
+    struct stage stage;
+
+    gpu_begin();
+    gpu_use(0);
+    if (gpu_is_fake())
+        TEST_KEEPS_FDS(); /* the fake driver keeps each image open */
+    for (int i = 0; i < 2; i++)
+        places[i] = gpu_memory(PLACE);
+    stage.gpu = gpu_open();
+    CHECK_OK(sluice_stream_create(stage.gpu, NULL, &stage.stream));
+    CHECK_OK(sluice_device_open(&stage.host, "host"));
+    CHECK_OK(sluice_stream_default(stage.host, &stage.on_host));
+    return stage;
+}
+
+static void finish(struct stage *stage)
+{
+    CHECK_OK(sluice_device_close(&stage->gpu));
+    CHECK_OK(sluice_device_close(&stage->host));
+    gpu_end();
+}
+
+static const uint32_t formats[] = {
+    SLUICE_PIXEL_RGBA,   SLUICE_PIXEL_BGRA,     SLUICE_PIXEL_RGB24,   SLUICE_PIXEL_BGR24,    SLUICE_PIXEL_GRAY8,
+    SLUICE_PIXEL_GRAY16, SLUICE_PIXEL_GRAY_F32, SLUICE_PIXEL_NV12,    SLUICE_PIXEL_YUV420P,  SLUICE_PIXEL_P010,
+    SLUICE_PIXEL_YUYV,   SLUICE_PIXEL_UYVY,     SLUICE_PIXEL_YUV444P, SLUICE_PIXEL_RGBA_F16, SLUICE_PIXEL_RGBA_F32,
+};
+#define FORMATS (sizeof formats / sizeof *formats)
+
+static void any_settings(struct sluice_convert *how)
+{
+    *how = (struct sluice_convert)SLUICE_CONVERT_INIT;
+    how->fit = some(3);
+    how->filter = some(3);
+    how->flip = some(4);
+    how->chroma = some(4);
+    how->border[0] = 0.25f;
+}
+
+TEST_TIMEOUT(all_pairs_of_formats_as_on_the_cpu, 120)
+{
+    static const uint32_t sizes[][2] = { { 2, 2 }, { 34, 18 }, { 130, 66 }, { 64, 40 } };
+    struct stage stage = prepare();
+    struct sluice_convert how;
+
+    for (size_t i = 0; i < FORMATS * FORMATS; i++) {
+        const uint32_t *a = sizes[some(4)], *b = some(3) ? sizes[some(4)] : a;
+        struct picture from = image(formats[i / FORMATS], a[0], a[1]), to = image(formats[i % FORMATS], b[0], b[1]);
+        any_settings(&how);
+        convert_both(stage.on_host, stage.stream, &to, &from, &how);
+        free(from.array.data);
+        free(to.array.data);
+    }
+    finish(&stage);
+}
+
+TEST_TIMEOUT(to_tensors_and_back_as_on_the_cpu, 120)
+{
+    struct stage stage = prepare();
+    struct sluice_convert how;
+
+    for (size_t i = 0; i < FORMATS; i++) {
+        struct picture from = image(formats[i], 66, 38);
+        struct picture to = i % 3 == 0   ? tensor(SLUICE_UINT, 8, 41, 23)
+                            : i % 3 == 1 ? tensor(SLUICE_FLOAT, 16, 41, 23)
+                                         : tensor(SLUICE_FLOAT, 32, 41, 23);
+        any_settings(&how);
+        how.layout = SLUICE_LAYOUT_CHW;
+        how.order = some(2);
+        for (int c = 0; c < 4; c++) {
+            how.scale[c] = 0.5f;
+            how.bias[c] = 0.25f;
+        }
+        convert_both(stage.on_host, stage.stream, &to, &from, &how);
+        struct picture back = image(formats[i], 66, 38); /* where `from` was */
+        convert_both(stage.on_host, stage.stream, &back, &to, &how);
+        free(from.array.data);
+        free(to.array.data);
+        free(back.array.data);
+    }
+    finish(&stage);
+}
+
+TEST_TIMEOUT(becomes_a_node_of_a_graph, 60)
+{
+    struct stage stage = prepare();
+    struct picture from = image(SLUICE_PIXEL_NV12, 64, 32), to = image(SLUICE_PIXEL_RGBA, 64, 32);
+    struct sluice_array to_gpu = on_gpu(&to), from_gpu = on_gpu(&from);
+    struct sluice_graph graph = { 0 };
+    void *got = malloc(to.bytes);
+
+    CHECK(got);
+    CHECK_OK(sluice_capture_begin(stage.stream)); /* the code is loaded meanwhile */
+    CHECK_OK(sluice_convert(stage.stream, &to_gpu, &from_gpu, NULL, NULL));
+    CHECK_OK(sluice_capture_end(stage.stream, &graph));
+    for (int i = 0; i < 2; i++) {
+        fill(&from);
+        CU(MemcpyHtoDAsync, from.gpu, from.array.data, from.bytes, gpu_native(stage.stream));
+        CHECK_OK(sluice_graph_launch(graph, stage.stream));
+        CU(MemcpyDtoHAsync, got, to.gpu, to.bytes, gpu_native(stage.stream));
+        CHECK_OK(sluice_stream_synchronize(stage.stream));
+        CHECK_OK(sluice_convert(stage.on_host, &to.array, &from.array, NULL, NULL));
+        compare(&to, got);
+    }
+    CHECK_OK(sluice_graph_destroy(&graph));
+    free(got);
+    free(from.array.data);
+    free(to.array.data);
+    finish(&stage);
+}
+
+TEST(host_memory_is_refused_before_it_kills_the_context)
+{
+    struct stage stage = prepare();
+    struct picture from = image(SLUICE_PIXEL_RGBA, 16, 16), to = image(SLUICE_PIXEL_RGBA, 8, 8);
+    struct sluice_array to_gpu = on_gpu(&to), from_gpu = on_gpu(&from);
+
+    CHECK_SAYS(sluice_convert(stage.stream, &to_gpu, &from.array, NULL, NULL), SLUICE_E_INVALID, "`from` is in host");
+    CHECK_SAYS(sluice_convert(stage.stream, &to.array, &from_gpu, NULL, NULL), SLUICE_E_INVALID, "`to` is in host");
+    CHECK_OK(sluice_convert(stage.stream, &to_gpu, &from_gpu, NULL, NULL));
+    CHECK_OK(sluice_stream_synchronize(stage.stream));
+    free(from.array.data);
+    free(to.array.data);
+    finish(&stage);
+}
