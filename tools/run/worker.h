@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The worker's state: the channels that it reads, the one that it writes, and the program between them.
+ */
+#ifndef TOOLS_RUN_WORKER_H
+#define TOOLS_RUN_WORKER_H
+
+#include "run.h"
+
+struct run_input {
+    const char *name;
+    sluice_reader *reader;
+    struct sluice_frame frame; /* the newest one */
+    bool held;
+    int state; /* the last result of acquire that was reported */
+};
+
+/* Memory on the device that holds a picture as TO has it. */
+struct run_image {
+    void *memory;
+    struct sluice_array array;
+};
+
+enum { IMAGE_PASS, IMAGE_NEXT = 2, IMAGE_LAST, IMAGES }; /* passes take turns with two */
+
+struct run_output {
+    sluice_writer *writer; /* NULL until the first frame */
+    struct sluice_format format;
+    struct run_image images[IMAGES];
+};
+
+struct run_worker {
+    struct run *run;
+    char device_name[64];
+    struct sluice_device device; /* 0: not open yet */
+    struct sluice_stream stream;
+    struct run_program *program;
+    struct run_input inputs[RUN_INPUTS];
+    struct run_output output;
+    int64_t start_ns; /* of time */
+    double time, rate;
+    uint64_t frames, dropped; /* `frames` counts the dropped ones, too */
+};
+
+/* Opens TO, or changes its format, for the frames that the inputs hold now. Returns an exit code. */
+int run_output_prepare(struct run_worker *worker);
+
+/* Runs the program on the frames that the inputs hold, and publishes the result. Returns an exit code. */
+int run_output_frame(struct run_worker *worker);
+
+void run_output_close(struct run_worker *worker);
+
+/* Opens the readers of all FROMs. Returns an exit code. */
+int run_inputs_open(struct run_worker *worker);
+
+/* Takes the newest frames; waits for one of the first input up to `timeout_ns`. *fresh: there is one, and every other
+ * input holds one, too. Returns an exit code; EXIT_DONE with *closed if the first has closed. */
+int run_inputs_take(struct run_worker *worker, int64_t timeout_ns, bool *fresh, bool *closed);
+
+/* Releases all frames and closes the readers. */
+void run_inputs_close(struct run_worker *worker);
+
+/* A failed call: after a message, the exit code that it means to the supervisor. */
+int run_failure(const struct run *run, int result);
+
+/* Prints a message about a change, unless --quiet. */
+void run_note(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
