@@ -53,6 +53,13 @@ void use_fake_gpu(void)
 
 void start_program(struct program *program, const char *const arguments[])
 {
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    start_program_from(program, null, arguments);
+    close(null);
+}
+
+void start_program_from(struct program *program, int input, const char *const arguments[])
+{
     static unsigned count;
     const char *command = getenv("SLUICE_COMMAND");
     const char *argv[ARGUMENTS] = { "sluice" };
@@ -70,9 +77,7 @@ void start_program(struct program *program, const char *const arguments[])
     CHECK_GE(program->pid, 0);
     if (program->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        int null = open("/dev/null", O_RDONLY);
-        dup2(null, 0);
-        close(null);
+        dup2(input, 0);
         redirect(output(program->number, "out"), 1);
         redirect(output(program->number, "err"), 2);
         setenv("SLUICE_DIR", dir, 1);

@@ -27,6 +27,9 @@ void use_fake_gpu(void);
 #define sluice_start(program, ...) start_program((program), (const char *const[]){ __VA_ARGS__, NULL })
 void start_program(struct program *program, const char *const arguments[]);
 
+/* The same with a descriptor as its standard input. */
+void start_program_from(struct program *program, int input, const char *const arguments[]);
+
 /* Sends a signal (0: none), waits for its end and reads its output. */
 int program_end(struct program *program, int signal_number);
 

@@ -132,6 +132,7 @@ static char read_parameter(struct text *text, struct run_parameter *parameter)
 {
     const char *token;
     size_t size, depth = 0;
+    bool ended = false; /* the name: behind = comes a default of C++ */
 
     *parameter = (struct run_parameter){ .name = "" };
     text->comment = NULL;
@@ -140,7 +141,9 @@ static char read_parameter(struct text *text, struct run_parameter *parameter)
             break;
         depth += *token == '(' || *token == '[' || *token == '<' || *token == '{';
         depth -= depth && (*token == ')' || *token == ']' || *token == '>' || *token == '}');
-        if (depth == 0 && is_name(*token) && !isdigit((unsigned char)*token) && size < sizeof parameter->name) {
+        ended = ended || *token == '=';
+        if (depth == 0 && !ended && is_name(*token) && !isdigit((unsigned char)*token) &&
+            size < sizeof parameter->name) {
             memcpy(parameter->name, token, size);
             parameter->name[size] = 0;
         }

@@ -214,9 +214,8 @@ static bool check_pictures(const struct run *run, const struct run_program *prog
     }
     if (most == run->from_count || (most < run->from_count && program->pass_count > 1))
         return true;
-    say_error(run->command, "%s reads %u channel%s, %u %s given: sluice run %s%s%s TO", run->name, most,
-              most == 1 ? "" : "s", run->from_count, run->from_count == 1 ? "is" : "are", run->path,
-              most > 0 ? " FROM" : "", most > 1 ? " ..." : "");
+    say_error(run->command, "%s reads %u channel%s, %u %s given.", run->name, most, most == 1 ? "" : "s",
+              run->from_count, run->from_count == 1 ? "is" : "are");
     return false;
 }
 

@@ -79,8 +79,10 @@ static void use_program(struct run_worker *worker, struct run_program *program)
 {
     for (uint32_t i = 0; i < worker->run->value_count; i++)
         (void)run_program_set(worker->run, program, &worker->run->values[i], true);
-    if (worker->program)
+    if (worker->program) {
         run_program_unload(worker->program);
+        run_note(worker->run, "%s was compiled; the new version runs.", worker->run->name);
+    }
     worker->program = program;
 }
 
