@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * <sluice.cuh>, for kernels on a GPU and on "host": pictures, dynamic shared memory, and arithmetic with float2, float3
- * and float4.
+ * <sluice.cuh>, for kernels on a GPU and on "host": pictures, their pixels, dynamic shared memory, and arithmetic with
+ * float2, float3 and float4.
  *
  *     #include <sluice.cuh>
  *     __global__ void invert(sluice_out out, sluice_in in)
  *     {
  *         SLUICE_PIXEL(out, x, y); // returns outside the picture
- *         uchar4 p = sluice_row<uchar4>(in, y)[x];
- *         sluice_row<uchar4>(out, y)[x] = make_uchar4(255 - p.x, 255 - p.y, 255 - p.z, p.w);
+ *         store(out, x, y, 1 - load(in, x, y));
  *     }
  */
 #ifndef SLUICE_CUH
@@ -52,6 +51,59 @@ template <typename T> __device__ __forceinline__ T *sluice_row(const sluice_out 
     const int y = static_cast<int>(blockIdx.y * blockDim.y + threadIdx.y); \
     if (x >= (picture).width || y >= (picture).height) \
     return
+
+/* ---- pixels, of any format but Bayer's ---- */
+
+/* Red, green, blue and alpha, 0 to 1 each: gray is red, green and blue alike, a picture without alpha is opaque. YUV is
+ * converted by the picture's matrix and range; where none is named, by BT.709 from 720 rows on, else BT.601. */
+
+__device__ __forceinline__ sl_pixels sl_pixels_in(const sluice_in &picture)
+{
+    sl_pixels pixels;
+    unsigned char *const planes[] = {
+        static_cast<unsigned char *>(const_cast<void *>(picture.planes[0])),
+        static_cast<unsigned char *>(const_cast<void *>(picture.planes[1])),
+        static_cast<unsigned char *>(const_cast<void *>(picture.planes[2])),
+    };
+    sl_pixels_of(&pixels, planes, picture.pitches, picture.width, picture.height, picture.format, picture.reserved);
+    return pixels;
+}
+
+__device__ __forceinline__ float4 sl_float4(sl_rgba c)
+{
+    return make_float4(c.r, c.g, c.b, c.a);
+}
+
+/* The pixel in column x and row y; outside the picture, the nearest one in it. */
+__device__ __forceinline__ float4 load(const sluice_in &picture, int x, int y)
+{
+    sl_pixels pixels = sl_pixels_in(picture);
+    return sl_float4(sl_fetch_inside(&pixels, x, y));
+}
+
+/* The same between pixels: at whole numbers it is load(). */
+__device__ __forceinline__ float4 sample(const sluice_in &picture, float x, float y)
+{
+    sl_pixels pixels = sl_pixels_in(picture);
+    return sl_float4(sl_fetch_between(&pixels, x, y));
+}
+
+/* Writes a pixel; outside the picture it does nothing. Where pixels share their chroma, that of the upper left one
+ * counts. */
+__device__ __forceinline__ void store(const sluice_out &picture, int x, int y, float4 c)
+{
+    sl_pixels pixels;
+    unsigned char *const planes[] = {
+        static_cast<unsigned char *>(picture.planes[0]),
+        static_cast<unsigned char *>(picture.planes[1]),
+        static_cast<unsigned char *>(picture.planes[2]),
+    };
+    if (x < 0 || y < 0 || x >= picture.width || y >= picture.height)
+        return;
+    sl_pixels_of(&pixels, planes, picture.pitches, picture.width, picture.height, picture.format, picture.reserved);
+    sl_rgba rgba = { c.x, c.y, c.z, c.w };
+    sl_store(&pixels, x, y, rgba);
+}
 
 /* ---- shared memory ---- */
 

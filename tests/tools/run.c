@@ -98,18 +98,24 @@ static void end(int status)
     sluice_writer_close(&titles);
 }
 
-/* Sends a frame all of whose bytes are `value`. */
-static void send(sluice_writer *writer, uint8_t value)
+/* Sends a frame all of whose bytes are `value`; those of the right half are `right`. */
+static void send_halves(sluice_writer *writer, uint8_t value, uint8_t right)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
     struct sluice_frame frame = { .capture_ns = ++sent, .meta = (char[]){ META }, .meta_size = sizeof META };
     CHECK_OK(sluice_writer_format(writer, &format));
     uint8_t *bytes = malloc(format.arrays[0].nbytes);
     CHECK(bytes);
-    memset(bytes, value, format.arrays[0].nbytes);
+    for (size_t i = 0; i < format.arrays[0].nbytes; i++)
+        bytes[i] = i / 4 % format.arrays[0].image.width < format.arrays[0].image.width / 2 ? value : right;
     format.arrays[0].data = bytes;
     CHECK_OK(sluice_writer_send_frame(writer, &frame, format.arrays, 1, SLUICE_ON_CPU, NULL));
     free(bytes);
+}
+
+static void send(sluice_writer *writer, uint8_t value)
+{
+    send_halves(writer, value, value);
 }
 
 /* The next frame of `out`, and a pixel of it; false if none comes. */
@@ -344,6 +350,59 @@ TEST_TIMEOUT(once, 120)
     sluice_writer_close(&camera);
     CHECK_EQ(program_end(&run, 0), 0);
     sluice_reader_close(&out);
+}
+
+/* ---- examples/kernels ---- */
+
+/* The red of a pixel when the left half of the picture is black, and the right half white. */
+static int of_halves(int x)
+{
+    struct sluice_frame frame;
+    uint8_t pixel[4];
+    send_halves(camera, 0, 255);
+    CHECK_SOON(receive(&frame, x, 5, pixel), 60);
+    return pixel[0];
+}
+
+TEST_TIMEOUT(example_edges, 120)
+{
+    START(KERNELS "/edges.cu", "camera", "out", "--set", "gain=0.125");
+    CHECK_EQ(of_halves(10), 0);
+    CHECK_EQ(of_halves(11), 128);
+    CHECK_EQ(of_halves(12), 128);
+    CHECK_EQ(of_halves(13), 0);
+    end(0);
+}
+
+TEST_TIMEOUT(example_blur, 120)
+{
+    START(KERNELS "/blur.cu", "camera", "out", "--set", "radius=1");
+    CHECK_EQ(of_halves(10), 0);
+    CHECK_EQ(of_halves(11), 85);
+    CHECK_EQ(of_halves(12), 170);
+    CHECK_EQ(of_halves(13), 255);
+    end(0);
+}
+
+TEST_TIMEOUT(example_blend, 120)
+{
+    titles = open_writer("titles");
+    START(KERNELS "/blend.cu", "camera", "titles", "out", "--set", "opacity=0.5");
+    CHECK_SOON(readers_of("titles") == 1, 20);
+    send(titles, 200); /* its alpha, too */
+    CHECK_EQ(first_through(10), 85);
+    CHECK_EQ(through(200), 200);
+    end(0);
+}
+
+TEST_TIMEOUT(example_feedback, 120)
+{
+    START(KERNELS "/feedback.cu", "camera", "out", "--set", "fade=0.5");
+    CHECK_EQ(first_through(100), 100);
+    CHECK_EQ(through(0), 50);
+    CHECK_EQ(through(30), 30);
+    CHECK_EQ(through(0), 15);
+    end(0);
 }
 
 /* ---- settings ---- */

@@ -249,7 +249,7 @@ static char *whole_text(const char *text)
                                  "__global__ void " CLEAR "(sluice_out out)\n"
                                  "{\n"
                                  "    SLUICE_PIXEL(out, x, y);\n"
-                                 "    sluice_row<uchar4>(out, y)[x] = make_uchar4(0, 0, 0, 0);\n"
+                                 "    store(out, x, y, make_float4(0, 0, 0, 0));\n"
                                  "}\n";
     size_t size = strlen(text) + sizeof before + sizeof behind;
     char *whole = malloc(size);
