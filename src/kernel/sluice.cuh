@@ -52,59 +52,6 @@ template <typename T> __device__ __forceinline__ T *sluice_row(const sluice_out 
     if (x >= (picture).width || y >= (picture).height) \
     return
 
-/* ---- pixels, of any format but Bayer's ---- */
-
-/* Red, green, blue and alpha, 0 to 1 each: gray is red, green and blue alike, a picture without alpha is opaque. YUV is
- * converted by the picture's matrix and range; where none is named, by BT.709 from 720 rows on, else BT.601. */
-
-__device__ __forceinline__ sl_pixels sl_pixels_in(const sluice_in &picture)
-{
-    sl_pixels pixels;
-    unsigned char *const planes[] = {
-        static_cast<unsigned char *>(const_cast<void *>(picture.planes[0])),
-        static_cast<unsigned char *>(const_cast<void *>(picture.planes[1])),
-        static_cast<unsigned char *>(const_cast<void *>(picture.planes[2])),
-    };
-    sl_pixels_of(&pixels, planes, picture.pitches, picture.width, picture.height, picture.format, picture.reserved);
-    return pixels;
-}
-
-__device__ __forceinline__ float4 sl_float4(sl_rgba c)
-{
-    return make_float4(c.r, c.g, c.b, c.a);
-}
-
-/* The pixel in column x and row y; outside the picture, the nearest one in it. */
-__device__ __forceinline__ float4 load(const sluice_in &picture, int x, int y)
-{
-    sl_pixels pixels = sl_pixels_in(picture);
-    return sl_float4(sl_fetch_inside(&pixels, x, y));
-}
-
-/* The same between pixels: at whole numbers it is load(). */
-__device__ __forceinline__ float4 sample(const sluice_in &picture, float x, float y)
-{
-    sl_pixels pixels = sl_pixels_in(picture);
-    return sl_float4(sl_fetch_between(&pixels, x, y));
-}
-
-/* Writes a pixel; outside the picture it does nothing. Where pixels share their chroma, that of the upper left one
- * counts. */
-__device__ __forceinline__ void store(const sluice_out &picture, int x, int y, float4 c)
-{
-    sl_pixels pixels;
-    unsigned char *const planes[] = {
-        static_cast<unsigned char *>(picture.planes[0]),
-        static_cast<unsigned char *>(picture.planes[1]),
-        static_cast<unsigned char *>(picture.planes[2]),
-    };
-    if (x < 0 || y < 0 || x >= picture.width || y >= picture.height)
-        return;
-    sl_pixels_of(&pixels, planes, picture.pitches, picture.width, picture.height, picture.format, picture.reserved);
-    sl_rgba rgba = { c.x, c.y, c.z, c.w };
-    sl_store(&pixels, x, y, rgba);
-}
-
 /* ---- shared memory ---- */
 
 /* A pointer to the block's dynamic shared memory, as elements of this type. The launch gives its size. */
@@ -165,5 +112,90 @@ SL_OPERATORS(float4, SL_EACH4)
 #undef SL_EACH2
 #undef SL_EACH3
 #undef SL_EACH4
+
+/* ---- pixels, of any format but Bayer's ---- */
+
+/* Red, green, blue and alpha, 0 to 1 each: gray is red, green and blue alike, a picture without alpha is opaque. YUV is
+ * converted by the picture's matrix and range; where none is named, by BT.709 from 720 rows on, else BT.601. */
+
+/* "rgba" of the full range, by far the most frequent, is read and written without a description. */
+__device__ __forceinline__ bool sl_is_plain(unsigned format, unsigned colour)
+{
+    return format == SLUICE_PIXEL_RGBA && (colour >> 8 & 3) != 1 && (colour >> 10 & 3) != 3;
+}
+
+/* All others. On host these are calls, as compiling each of a kernel's loads takes long. */
+#ifdef SL_HOST
+#define SL_OTHER static inline __noinline__
+#else
+#define SL_OTHER __device__ __forceinline__
+#endif
+
+SL_OTHER float4 sl_load_other(const sluice_in &picture, int x, int y)
+{
+    sl_pixels pixels;
+    unsigned char *const planes[] = {
+        static_cast<unsigned char *>(const_cast<void *>(picture.planes[0])),
+        static_cast<unsigned char *>(const_cast<void *>(picture.planes[1])),
+        static_cast<unsigned char *>(const_cast<void *>(picture.planes[2])),
+    };
+    sl_pixels_of(&pixels, planes, picture.pitches, picture.width, picture.height, picture.format, picture.reserved);
+    sl_rgba c = sl_fetch(&pixels, x, y);
+    return make_float4(c.r, c.g, c.b, c.a);
+}
+
+SL_OTHER void sl_store_other(const sluice_out &picture, int x, int y, float4 c)
+{
+    sl_pixels pixels;
+    unsigned char *const planes[] = {
+        static_cast<unsigned char *>(picture.planes[0]),
+        static_cast<unsigned char *>(picture.planes[1]),
+        static_cast<unsigned char *>(picture.planes[2]),
+    };
+    sl_pixels_of(&pixels, planes, picture.pitches, picture.width, picture.height, picture.format, picture.reserved);
+    sl_rgba rgba = { c.x, c.y, c.z, c.w };
+    sl_store(&pixels, x, y, rgba);
+}
+#undef SL_OTHER
+
+/* The pixel in column x and row y; outside the picture, the nearest one in it. */
+__device__ __forceinline__ float4 load(const sluice_in &picture, int x, int y)
+{
+    x = x < 0 ? 0 : x < picture.width ? x : picture.width - 1;
+    y = y < 0 ? 0 : y < picture.height ? y : picture.height - 1;
+    if (!sl_is_plain(picture.format, picture.reserved))
+        return sl_load_other(picture, x, y);
+    uchar4 c = sluice_row<uchar4>(picture, y)[x];
+    return make_float4(c.x, c.y, c.z, c.w) * (1 / 255.0f);
+}
+
+/* The same between pixels: at whole numbers it is load(). */
+__device__ __forceinline__ float4 sample(const sluice_in &picture, float x, float y)
+{
+    x = sl_clamp(x, static_cast<float>(picture.width - 1));
+    y = sl_clamp(y, static_cast<float>(picture.height - 1));
+    int column = static_cast<int>(x), row = static_cast<int>(y);
+    float across = x - column, down = y - row;
+    float4 above = load(picture, column, row), below = load(picture, column, row + 1);
+    above += across * (load(picture, column + 1, row) - above);
+    below += across * (load(picture, column + 1, row + 1) - below);
+    return above + down * (below - above);
+}
+
+/* Writes a pixel; outside the picture it does nothing. Where pixels share their chroma, that of the upper left one
+ * counts. */
+__device__ __forceinline__ void store(const sluice_out &picture, int x, int y, float4 c)
+{
+    if (x < 0 || y < 0 || x >= picture.width || y >= picture.height)
+        return;
+    if (!sl_is_plain(picture.format, picture.reserved)) {
+        sl_store_other(picture, x, y, c);
+        return;
+    }
+    uchar4 stored = make_uchar4(
+        static_cast<unsigned char>(sl_clamp(c.x * 255, 255) + 0.5f), static_cast<unsigned char>(sl_clamp(c.y * 255, 255) + 0.5f),
+        static_cast<unsigned char>(sl_clamp(c.z * 255, 255) + 0.5f), static_cast<unsigned char>(sl_clamp(c.w * 255, 255) + 0.5f));
+    sluice_row<uchar4>(picture, y)[x] = stored;
+}
 
 #endif

@@ -83,7 +83,7 @@ static struct sluice_array make_colours(void)
     struct sluice_array array = make(SLUICE_PIXEL_RGBA, 0);
     for (size_t y = 0; y < HEIGHT; y++)
         for (size_t x = 0; x < WIDTH * 4; x++)
-            *byte_at(&array, 0, x, y) = (uint8_t)(x % 4 == 3 ? 255 : 40 + 12 * y + 6 * x);
+            *byte_at(&array, 0, x, y) = (uint8_t)(x % 4 == 3 ? 255 : 40 + 6 * y + 3 * x);
     return array;
 }
 
@@ -112,8 +112,8 @@ TEST_TIMEOUT(pixels_of_all_formats, 60)
     } formats[] = {
         { SLUICE_PIXEL_RGBA, 0 },    { SLUICE_PIXEL_BGRA, 0 },     { SLUICE_PIXEL_RGB24, 0 },
         { SLUICE_PIXEL_BGR24, 0 },   { SLUICE_PIXEL_RGBA_F16, 0 }, { SLUICE_PIXEL_RGBA_F32, 0 },
-        { SLUICE_PIXEL_YUV444P, 3 }, { SLUICE_PIXEL_YUYV, 12 },    { SLUICE_PIXEL_UYVY, 12 },
-        { SLUICE_PIXEL_NV12, 20 },   { SLUICE_PIXEL_P010, 20 },    { SLUICE_PIXEL_YUV420P, 20 },
+        { SLUICE_PIXEL_YUV444P, 3 }, { SLUICE_PIXEL_YUYV, 8 },     { SLUICE_PIXEL_UYVY, 8 },
+        { SLUICE_PIXEL_NV12, 12 },   { SLUICE_PIXEL_P010, 12 },    { SLUICE_PIXEL_YUV420P, 12 },
     };
     set_up();
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
