@@ -14,7 +14,7 @@ from lint import Lint
 
 BLOCK = re.compile(r"^```c\b[^\n]*\n(.*?)^```", re.S | re.M)
 GAP = re.compile(r"^[ \t]*(?:\.\.\.)?[ \t]*$", re.M)
-NAMED = re.compile(r"/\* (\w[\w/.]*\.[ch]) \*/\n")
+NAMED = re.compile(r"/\* (\w[\w/.]*\.(?:[ch]|cu)) \*/\n")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 
 
@@ -53,7 +53,7 @@ def problem_of(block, sources):
 def main():
     root = pathlib.Path(sys.argv[1])
     sources = {str(p.relative_to(root)): plain(p.read_text()) for folder in ("examples", "tools", "tests", "include", "src")
-               for p in sorted((root / folder).rglob("*.[ch]"))}
+               for p in sorted([*(root / folder).rglob("*.[ch]"), *(root / folder).rglob("*.cu")])}
     lint = Lint()
     for path in [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]:
         text = path.read_text()

@@ -39,7 +39,7 @@ static const struct args_option options[] = {
 
 struct demo {
     const char *clip, *out, *device;
-    char filter[4096], program[4096];
+    char filter[4096], program[4096], kernel[4096];
     char size[24], rate[24], recording[4200], sheet_path[4200], histogram_path[4200];
     int64_t length_ns;
     struct member team[TEAM];
@@ -85,18 +85,28 @@ static const char *choose_device(void)
     return "cuda:0";
 }
 
-/* Looks for the filter in the build folder and in the installation. */
+/* Looks for a file in the build folder and in the installation; "" if there is none. */
+static void find_example(const struct demo *demo, const char *name, int mode, char path[4096])
+{
+    static const char *const places[] = { "/../examples/", "/" LIBEXEC "/" };
+    char *slash = strrchr(demo->program, '/');
+    path[0] = 0;
+    for (size_t i = 0; slash && !path[0] && i < 2; i++) {
+        snprintf(path, 4096, "%.*s%s%s", (int)(slash - demo->program), demo->program, places[i], name);
+        if (access(path, mode) != 0)
+            path[0] = 0;
+    }
+}
+
+/* The filter is a kernel for `sluice run`, or a program: on a GPU, without a C++ compiler, and that of --filter. */
 static bool find_filter(struct demo *demo)
 {
-    static const char *const places[] = { "/../examples/example-", "/" LIBEXEC "/example-" };
-    char *slash = strrchr(demo->program, '/');
-    for (size_t i = 0; slash && !demo->filter[0] && i < 2; i++) {
-        snprintf(demo->filter, sizeof demo->filter, "%.*s%s%s", (int)(slash - demo->program), demo->program, places[i],
-                 on_gpu(demo) ? "gpu-filter" : "filter");
-        if (access(demo->filter, X_OK) != 0)
-            demo->filter[0] = 0;
-    }
-    if (demo->filter[0] && access(demo->filter, X_OK) == 0)
+    char compiler[256];
+    if (!demo->filter[0] && !on_gpu(demo) && sluice_kernel_compiler("host", compiler, sizeof compiler) == SLUICE_OK)
+        find_example(demo, "edges.cu", R_OK, demo->kernel);
+    if (!demo->filter[0] && !demo->kernel[0])
+        find_example(demo, on_gpu(demo) ? "example-gpu-filter" : "example-filter", X_OK, demo->filter);
+    if (demo->kernel[0] || (demo->filter[0] && access(demo->filter, X_OK) == 0))
         return true;
     say_error("demo", "the filter program was not found: run 'make demo' in the source tree, or use --filter.");
     return false;
@@ -123,7 +133,11 @@ static bool prepare(struct demo *demo)
     child_add(&demo->team[PLAYER].args, demo->program, "play", demo->clip, DEMO_IN, "--loop", "--fps", demo->rate,
               "--size", demo->size, "--device", demo->device, "--hash", "--quiet", NULL);
     demo->team[FILTER].title = "filter";
-    child_add(&demo->team[FILTER].args, demo->filter, DEMO_IN, DEMO_OUT, NULL);
+    if (demo->kernel[0])
+        child_add(&demo->team[FILTER].args, demo->program, "run", demo->kernel, DEMO_IN, DEMO_OUT, "--hash", "--quiet",
+                  NULL);
+    else
+        child_add(&demo->team[FILTER].args, demo->filter, DEMO_IN, DEMO_OUT, NULL);
     if (on_gpu(demo))
         child_add(&demo->team[FILTER].args, demo->device, NULL);
     demo->team[RECORDER].title = "recorder";
@@ -374,8 +388,9 @@ const struct command demo_command = {
     .details = "One program plays a clip into the channel demo-in, one detects edges and writes them to\n"
                "demo-out, and one records demo-out, while the demo checks that every frame is whole. The\n"
                "player and then the filter are killed and restarted; you may kill any of them, too. On\n"
-               "a GPU frames are in its memory, and a CUDA kernel of the filter detects the edges. The\n"
-               "demo ends with a table, a contact sheet and a histogram of latencies.\n",
+               "a GPU frames are in its memory, and a CUDA kernel of the filter detects the edges. On the\n"
+               "CPU the filter is 'sluice run' with a kernel, if there is a C++ compiler. The demo ends\n"
+               "with a table, a contact sheet and a histogram of latencies.\n",
     .examples = "  sluice demo\n"
                 "  sluice demo --device host\n"
                 "  sluice demo --clip clip.mp4 --seconds 60\n",

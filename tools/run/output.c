@@ -162,6 +162,7 @@ static int run_pass(struct run_worker *worker, uint32_t index, const struct slui
 
 static int run_passes(struct run_worker *worker, const struct sluice_frame *out)
 {
+    run_hash_input(worker);
     int result = worker->program->feedback ? clear_last(worker) : SLUICE_OK;
     for (uint32_t i = 0; i < worker->program->pass_count && result == SLUICE_OK; i++)
         result = run_pass(worker, i, out);
@@ -175,16 +176,20 @@ static int write_frame(struct run_worker *worker)
 {
     sluice_writer *writer = worker->output.writer;
     struct sluice_frame frame;
+    struct sluice_array array;
     int result = sluice_writer_begin(writer, SLUICE_DEFAULT, &frame);
     if (result)
         return result;
     if (worker->run->from_count)
         (void)sluice_frame_inherit(&frame, &worker->inputs[0].frame);
     result = run_passes(worker, &frame);
+    if (result == SLUICE_OK)
+        result = sluice_frame_array(&frame, NULL, &array);
     if (result) {
         (void)sluice_writer_cancel(writer, &frame, worker->stream);
         return result;
     }
+    run_hash_output(worker, &array, &frame);
     return sluice_writer_commit(writer, &frame, worker->stream);
 }
 
@@ -192,13 +197,14 @@ static int write_frame(struct run_worker *worker)
 static int send_frame(struct run_worker *worker)
 {
     struct run_image *images = worker->output.images, next;
-    struct sluice_frame frame = { .capture_ns = 0 };
+    char meta[SLUICE_MAX_META];
+    struct sluice_frame frame = { .meta = meta };
     if (worker->run->from_count) {
         const struct sluice_frame *from = &worker->inputs[0].frame;
-        frame = (struct sluice_frame){ .capture_ns = from->capture_ns,
-                                       .capture_clock = from->capture_clock,
-                                       .meta = from->meta,
-                                       .meta_size = from->meta_size };
+        frame.capture_ns = from->capture_ns;
+        frame.capture_clock = from->capture_clock;
+        frame.meta_size = from->meta_size;
+        memcpy(meta, from->meta, from->meta_size);
     }
     int result = run_passes(worker, NULL);
     if (result)
@@ -206,11 +212,13 @@ static int send_frame(struct run_worker *worker)
     next = images[IMAGE_NEXT];
     images[IMAGE_NEXT] = images[IMAGE_LAST];
     images[IMAGE_LAST] = next;
+    run_hash_output(worker, &next.array, &frame);
     return sluice_writer_send_frame(worker->output.writer, &frame, &next.array, 1, worker->stream, NULL);
 }
 
 int run_output_frame(struct run_worker *worker)
 {
+    run_hash_input(worker);
     int result = worker->program->feedback ? send_frame(worker) : write_frame(worker);
     if (result != SLUICE_OK && result != SLUICE_NO_SLOT)
         return run_failure(worker->run, result);

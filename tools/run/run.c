@@ -25,6 +25,7 @@ enum {
     FRAMES,
     DEFINE,
     INCLUDE,
+    HASH,
     QUIET,
 };
 
@@ -42,6 +43,7 @@ static const struct args_option options[] = {
     [FRAMES] = { 'n', "frames", "N", "stop after N frames" },
     [DEFINE] = { 'D', "define", "NAME=VALUE", "define a macro; may be repeated" },
     [INCLUDE] = { 'I', "include", "FOLDER", "look for headers there; may be repeated" },
+    [HASH] = { 0, "hash", NULL, "check the hash in FROM's metadata, and add TO's; in host memory only" },
     [QUIET] = { 'q', "quiet", NULL, "print errors only" },
     { 0 },
 };
@@ -113,6 +115,7 @@ static bool parse_option(struct run *run, const struct args *args, int option)
     case FRAMES: return args_u32(args, 1, UINT32_MAX, &run->max_frames);
     case DEFINE: return add_option(run, "-D", args->value);
     case INCLUDE: return add_option(run, "-I", args->value);
+    case HASH: return run->hash = true;
     case QUIET: return run->quiet = true;
     default: return false;
     }

@@ -41,7 +41,7 @@ struct run {
     double rate;            /* 0: each frame of the first FROM */
     uint32_t slots;
     uint32_t max_frames; /* 0: no limit */
-    bool watch, in_order, once, quiet;
+    bool watch, in_order, once, hash, quiet;
 
     /* What a worker starts with. */
     char *text;      /* the source */

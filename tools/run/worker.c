@@ -206,6 +206,10 @@ static int open_device(struct run_worker *worker)
         return code;
     if (worker->device.id)
         return strcmp(name, worker->device_name) == 0 ? EXIT_DONE : WORKER_MOVED;
+    if (run->hash && strcmp(name, "host") != 0) {
+        say_error(run->command, "--hash works in host memory only.");
+        return EXIT_USAGE;
+    }
     memcpy(worker->device_name, name, sizeof name);
     int result = sluice_device_open(&worker->device, name);
     if (result == SLUICE_OK)

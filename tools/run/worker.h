@@ -39,7 +39,8 @@ struct run_worker {
     struct run_output output;
     int64_t start_ns; /* of time */
     double time, rate;
-    uint64_t frames, dropped; /* `frames` counts the dropped ones, too */
+    uint64_t frames, dropped;  /* `frames` counts the dropped ones, too */
+    uint64_t input_hash, torn; /* with --hash */
 };
 
 /* Opens TO, or changes its format, for the frames that the inputs hold now. Returns an exit code. */
@@ -49,6 +50,11 @@ int run_output_prepare(struct run_worker *worker);
 int run_output_frame(struct run_worker *worker);
 
 void run_output_close(struct run_worker *worker);
+
+/* With --hash: remembers the first input's hash, before the kernel runs; then checks that it and the hash in its
+ * metadata are still right, and replaces the metadata of `frame`, which has room for SLUICE_MAX_META bytes. */
+void run_hash_input(struct run_worker *worker);
+void run_hash_output(struct run_worker *worker, const struct sluice_array *out, struct sluice_frame *frame);
 
 /* Opens the readers of all FROMs. Returns an exit code. */
 int run_inputs_open(struct run_worker *worker);
