@@ -192,10 +192,12 @@ __device__ __forceinline__ void store(const sluice_out &picture, int x, int y, f
         sl_store_other(picture, x, y, c);
         return;
     }
-    uchar4 stored = make_uchar4(
-        static_cast<unsigned char>(sl_clamp(c.x * 255, 255) + 0.5f), static_cast<unsigned char>(sl_clamp(c.y * 255, 255) + 0.5f),
-        static_cast<unsigned char>(sl_clamp(c.z * 255, 255) + 0.5f), static_cast<unsigned char>(sl_clamp(c.w * 255, 255) + 0.5f));
-    sluice_row<uchar4>(picture, y)[x] = stored;
+    unsigned char bytes[4];
+    sl_write(SL_U8, bytes, c.x * 255);
+    sl_write(SL_U8, bytes + 1, c.y * 255);
+    sl_write(SL_U8, bytes + 2, c.z * 255);
+    sl_write(SL_U8, bytes + 3, c.w * 255);
+    sluice_row<uchar4>(picture, y)[x] = make_uchar4(bytes[0], bytes[1], bytes[2], bytes[3]);
 }
 
 #endif

@@ -550,12 +550,12 @@ TEST_TIMEOUT(a_first_version_with_an_error, 120)
 
 #define CRASH SOURCE(", sluice_in in", "    if (x == 3) *(volatile int *)0 = 1;\n")
 
-static void crash(void)
+static void crash(const char *crashing)
 {
     struct sluice_reader_stats stats = { .size = sizeof stats };
     START(save(PLUS(1)), "camera", "out", "--watch", "--set", "gain=2");
     CHECK_EQ(first_through(10), 12);
-    save(CRASH);
+    save(crashing);
     CHECK_SOON((through(10), has_said("fx.cu has crashed")), 60);
     CHECK_SOON(through(10) == 12, 60);
     CHECK_OK(sluice_reader_stats(out, &stats));
@@ -568,7 +568,18 @@ static void crash(void)
 
 TEST_TIMEOUT(a_kernel_that_crashes_is_replaced, 200)
 {
-    crash();
+    crash(CRASH);
+}
+
+/* The fake driver's context fails while its process lives, as a GPU's does. */
+TEST_TIMEOUT(a_kernel_that_crashes_the_gpu_is_replaced, 200)
+{
+    use_gpu();
+    crash("extern \"C\" void *dlopen(const char *, int);\n"
+          "extern \"C\" void *dlsym(void *, const char *);\n" SOURCE(
+              ", sluice_in in", "    if (x == 3) reinterpret_cast<void (*)(int, int)>(dlsym(dlopen(\"" FAKE_CUDA
+                                "\", 1), \"fake_lose\"))(0, 700);\n"));
+    CHECK_HAS(run.err, "sluice: run: fx.cu has crashed (the GPU's driver failed)");
 }
 
 TEST_TIMEOUT(a_first_version_that_crashes, 120)
