@@ -167,7 +167,8 @@ static void offer_kind(const struct line *line, const char *before, const char *
         offer_gpus(line->typed, before);
     else if (strcmp(kind, "FOLDER") == 0)
         printf(":folders\n");
-    else if (strcmp(kind, "FILE") == 0 || strcmp(kind, "PROGRAM") == 0 || strncmp(kind, "OUT", 3) == 0)
+    else if (strcmp(kind, "FILE") == 0 || strcmp(kind, "KERNEL.cu") == 0 || strcmp(kind, "PROGRAM") == 0 ||
+             strncmp(kind, "OUT", 3) == 0)
         printf(":files\n");
     else if (islower((unsigned char)kind[0]))
         offer(line->typed, before, kind, line->option ? line->option->help : "");

@@ -422,3 +422,12 @@ SOURCES = {
 }
 for name, text in SOURCES.items():
     save("kernel_source", name, text.encode())
+
+PARAMETER_LISTS = {
+    "plain": "__global__ void k(sluice_out out, sluice_in in, float gain /* = 1 (0..4) */) {}\n",
+    "lines": "__global__ void __launch_bounds__(64) k(sluice_out out, // = 2 (1..3)\n bool on = f(1, 2) /*=true*/,\n int n[3]) {}\n",
+    "wrong": "__global__ void k(int a /* = one */, int b /* = 5 (0..4) */, int c /* = 1 (0.4 */)",
+    "unfinished": "\"\\\" '\n#define k(\n__global__ void k(int a /* = 1 (",
+}
+for name, text in PARAMETER_LISTS.items():
+    save("run_parameters", name, text.encode())

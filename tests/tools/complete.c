@@ -72,6 +72,7 @@ TEST(offers_arguments)
     OFFERS(":files test", "play", "-fnv12", "--loop", "t");
     OFFERS(":files test", "play", "--format", "nv12", "t");
     OFFERS(":files", "snap", "camera", "x");
+    OFFERS(":files", "run", "");
     OFFERS("", "snap", "camera", "x.png", "");
     OFFERS("kill_reader kill_writer", "bench", "send", "kill");
     OFFERS("fps", "top", "--sort", "fp");

@@ -196,7 +196,7 @@ TEST_TIMEOUT(from_play_to_snap, 120)
 {
     static struct program player, snap;
     size_t size;
-    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "0.2");
+    player_start(&player, "camera", "--pattern", "--size", "64x48", "--fps", "0.01");
     sluice_start(&run, "run", save(SOURCE(", sluice_in in", READ "    to = make_uchar4(c.z, c.y, c.x, 255);\n")),
                  "camera", "out");
     CHECK_EQ(sluice_run(&snap, "snap", "camera", in_dir("in.npy"), "--timeout", "60"), 0);

@@ -18,12 +18,14 @@ static int choose_format(const struct run_worker *worker, struct sluice_format *
     uint32_t width = run->width, height = run->height, pixels = run->format;
     struct sluice_array from = { .ndim = 0 };
     if (run->from_count) {
-        int code = select_array(run->command, &worker->inputs[0].frame, NULL, &from);
-        if (code != EXIT_DONE)
-            return code;
+        int result = sluice_frame_array(&worker->inputs[0].frame, worker->inputs[0].array, &from);
+        if (result)
+            return run_failure(run, result);
         width = width ? width : from.image.width;
         height = height ? height : from.image.height;
-        pixels = pixels ? pixels : from.image.pixel_format;
+        bool bayer = from.image.pixel_format >= SLUICE_PIXEL_BAYER_RGGB8 &&
+                     from.image.pixel_format <= SLUICE_PIXEL_BAYER_GBRG16; /* which store() does not write */
+        pixels = pixels || bayer ? pixels : from.image.pixel_format;
     }
     *format = (struct sluice_format)SLUICE_FORMAT_INIT;
     int result = sluice_format_add_image(format, "image", pixels ? pixels : SLUICE_PIXEL_RGBA, width ? width : 1280,
@@ -134,7 +136,8 @@ static struct sluice_argument picture(const struct run_worker *worker, uint32_t 
 {
     if (pass > 0 && index == 0)
         return SLUICE_ARRAY(&worker->output.images[IMAGE_PASS + (pass - 1) % 2].array);
-    return SLUICE_FRAME(&worker->inputs[index - (pass > 0)].frame, NULL);
+    const struct run_input *input = &worker->inputs[index - (pass > 0)];
+    return SLUICE_FRAME(&input->frame, input->array);
 }
 
 /* `out` is the frame of TO, or NULL: the last pass then writes to IMAGE_NEXT. */

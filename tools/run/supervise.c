@@ -139,19 +139,29 @@ static int recover(struct supervisor *supervisor, int status)
     return run->watch ? EXIT_DONE : EXIT_FAILED;
 }
 
+/* The channels are on another device now, for which another worker compiles the kernel. Returns an exit code. */
+static int follow(struct supervisor *supervisor)
+{
+    supervisor->run->restarted = true;
+    if (!crashes_often(supervisor))
+        return start_worker(supervisor);
+    say_error(supervisor->run->command, "the channels go from one device to another again and again.");
+    return EXIT_FAILED;
+}
+
 /* Reaps the worker. *code: its own end is the command's. */
 static bool has_ended(struct supervisor *supervisor, int *code)
 {
     int status;
+    char byte;
     if (!supervisor->pid || waitpid(supervisor->pid, &status, WNOHANG) != supervisor->pid)
         return false;
-    while (recv(supervisor->fd, &status, 0, MSG_DONTWAIT | MSG_PEEK) > 0)
+    while (recv(supervisor->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) > 0)
         take_message(supervisor);
     close(supervisor->fd);
     supervisor->pid = 0;
     if (WIFEXITED(status) && WEXITSTATUS(status) == WORKER_MOVED) {
-        supervisor->run->restarted = true;
-        *code = start_worker(supervisor);
+        *code = follow(supervisor);
         return *code != EXIT_DONE;
     }
     if (WIFEXITED(status) && WEXITSTATUS(status) != WORKER_CRASHED) {

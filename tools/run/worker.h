@@ -10,7 +10,8 @@
 struct run_input {
     const char *name;
     sluice_reader *reader;
-    struct sluice_frame frame; /* the newest one */
+    struct sluice_frame frame;     /* the newest one */
+    char array[SLUICE_ARRAY_NAME]; /* of it: the first image */
     bool held;
     int state; /* the last result of acquire that was reported */
 };
