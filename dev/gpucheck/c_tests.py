@@ -13,10 +13,10 @@ from gpucheck.suite import Suite, run
 
 TARGETS = ["tests/gpu/gpu", "tests/fake/fake", "tests/fake/libfakecuda.so", "tests/fake/libfakestub.so",
            "tests/fake/cudart64_12.dll", "tests/storm/storm", "tests/multi/multi", "tests/docs/docs-gpu", "tests/unit/unit",
-           "tools/sluice", "examples/example-filter", "examples/example-gpu-filter"]
+           "tools/sluice", "tests/tools/tools", "examples/example-filter", "examples/example-gpu-filter"]
 GPU, OUTSIDE, WITHOUT = 0, SPARE, SPARE + 1  # ranks: on the GPU, the command and tools, without a GPU; Python's tests come between
 MEMCHECK = "compute-sanitizer memcheck"
-TAKES = {"gpu": 4.0, "between": 8.0, "fake-gpu": 0.3, "fake": 0.4, "sanitized": 5.0, "alone": 4.0, "mps": 2.0}  # s: of a test with no recorded duration
+TAKES = {"gpu": 4.0, "between": 8.0, "fake-gpu": 0.3, "fake": 0.4, "sanitized": 5.0, "alone": 4.0, "mps": 2.0, "run": 6.0}  # s: of a test with no recorded duration
 MPS_LIMIT, MPS_SCALE = 90, "0.25"  # s, since a server that hangs delays each test; scale of the long tests
 
 
@@ -146,7 +146,7 @@ class Tests:
         tasks += self.without_gpu() if long or not self.gpus else []
         if not self.gpus:
             return [*tasks, says(outside.COMMANDS, ["ok 1 - command.all # SKIP no GPU that nvidia-smi knows"])]
-        return [*tasks, *self.between(long),
+        return [*tasks, *self.between(long), *self.kernels_by_command(),
                 self.whole("between containers", "multi.tap", 10, OUTSIDE, 120, [self.folder / "tests/multi/multi", *CONTAINERS],
                            SLUICE_TEST_DEVICE="cuda:0"),
                 Task(outside.COMMANDS, 20, lambda: outside.frames(self.folder, self.out), ("play_and_snap", "bridge", "top"), OUTSIDE),
@@ -157,6 +157,12 @@ class Tests:
         program = self.folder / "tests/multi/multi"
         names = [name for name in self.names_of(program) if BETWEEN.search(name) or long and BETWEEN_LONG.search(name)]
         return self.each("between", "between processes", program, names, GPU, SLUICE_TEST_DEVICE="cuda:0")
+
+    def kernels_by_command(self):
+        """Tests of `sluice run` on the GPU."""
+        program = self.folder / "tests/tools/tools"
+        names = [name for name in self.names_of(program) if name.startswith("run.") and name.endswith("_on_a_gpu")]
+        return self.each("run", "sluice run", program, names, GPU, SLUICE_TEST_DEVICE="cuda:0", SLUICE_COMMAND=str(self.folder / "tools/sluice"))
 
     def storm(self, record):
         """Returns the program and its environment."""

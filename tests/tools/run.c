@@ -32,8 +32,12 @@ static int64_t sent; /* the capture time of the last frame */
 
 /* ---- the ends ---- */
 
+/* The fake driver's; with SLUICE_TEST_DEVICE=cuda:0 a real one, by dev/gpu-check. */
 static void use_gpu(void)
 {
+    device = getenv("SLUICE_TEST_DEVICE");
+    if (device)
+        return;
     use_fake_gpu();
     setenv("SLUICE_NVRTC", FAKE_NVRTC, 1);
     device = "cuda:0";
@@ -364,7 +368,7 @@ static int of_halves(int x)
     return pixel[0];
 }
 
-TEST_TIMEOUT(example_edges, 120)
+static void edges(void)
 {
     START(KERNELS "/edges.cu", "camera", "out", "--set", "gain=0.125");
     CHECK_EQ(of_halves(10), 0);
@@ -372,6 +376,17 @@ TEST_TIMEOUT(example_edges, 120)
     CHECK_EQ(of_halves(12), 128);
     CHECK_EQ(of_halves(13), 0);
     end(0);
+}
+
+TEST_TIMEOUT(example_edges, 120)
+{
+    edges();
+}
+
+TEST_TIMEOUT(example_edges_on_a_gpu, 120)
+{
+    use_gpu();
+    edges();
 }
 
 TEST_TIMEOUT(example_blur, 120)
@@ -395,7 +410,7 @@ TEST_TIMEOUT(example_blend, 120)
     end(0);
 }
 
-TEST_TIMEOUT(example_feedback, 120)
+static void example_trails(void)
 {
     START(KERNELS "/feedback.cu", "camera", "out", "--set", "fade=0.5");
     CHECK_EQ(first_through(100), 100);
@@ -403,6 +418,17 @@ TEST_TIMEOUT(example_feedback, 120)
     CHECK_EQ(through(30), 30);
     CHECK_EQ(through(0), 15);
     end(0);
+}
+
+TEST_TIMEOUT(example_feedback, 120)
+{
+    example_trails();
+}
+
+TEST_TIMEOUT(example_feedback_on_a_gpu, 120)
+{
+    use_gpu();
+    example_trails();
 }
 
 /* ---- settings ---- */
@@ -571,14 +597,17 @@ TEST_TIMEOUT(a_kernel_that_crashes_is_replaced, 200)
     crash(CRASH);
 }
 
-/* The fake driver's context fails while its process lives, as a GPU's does. */
-TEST_TIMEOUT(a_kernel_that_crashes_the_gpu_is_replaced, 200)
+/* The GPU's context fails while its process lives; that of the fake driver is told to. */
+TEST_TIMEOUT(a_kernel_that_crashes_is_replaced_on_a_gpu, 200)
 {
     use_gpu();
-    crash("extern \"C\" void *dlopen(const char *, int);\n"
-          "extern \"C\" void *dlsym(void *, const char *);\n" SOURCE(
-              ", sluice_in in", "    if (x == 3) reinterpret_cast<void (*)(int, int)>(dlsym(dlopen(\"" FAKE_CUDA
-                                "\", 1), \"fake_lose\"))(0, 700);\n"));
+    if (getenv("SLUICE_TEST_DEVICE"))
+        crash(CRASH);
+    else
+        crash("extern \"C\" void *dlopen(const char *, int);\n"
+              "extern \"C\" void *dlsym(void *, const char *);\n" SOURCE(
+                  ", sluice_in in", "    if (x == 3) reinterpret_cast<void (*)(int, int)>(dlsym(dlopen(\"" FAKE_CUDA
+                                    "\", 1), \"fake_lose\"))(0, 700);\n"));
     CHECK_HAS(run.err, "sluice: run: fx.cu has crashed (the GPU's driver failed)");
 }
 
