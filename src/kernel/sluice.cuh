@@ -124,14 +124,17 @@ __device__ __forceinline__ bool sl_is_plain(unsigned format, unsigned colour)
     return format == SLUICE_PIXEL_RGBA && (colour >> 8 & 3) != 1 && (colour >> 10 & 3) != 3;
 }
 
-/* All others. On host these are calls, as compiling each of a kernel's loads takes long. */
+/* All others are calls, as compiling each of a kernel's loads takes long. On a GPU the picture is passed by value: its
+ * address would move the kernel's parameters into slower memory. */
 #ifdef SL_HOST
-#define SL_OTHER static inline __noinline__
+typedef const sluice_in &sl_in;
+typedef const sluice_out &sl_out;
 #else
-#define SL_OTHER __device__ __forceinline__
+typedef sluice_in sl_in;
+typedef sluice_out sl_out;
 #endif
 
-SL_OTHER float4 sl_load_other(const sluice_in &picture, int x, int y)
+inline __device__ __noinline__ float4 sl_load_other(sl_in picture, int x, int y)
 {
     sl_pixels pixels;
     unsigned char *const planes[] = {
@@ -144,7 +147,7 @@ SL_OTHER float4 sl_load_other(const sluice_in &picture, int x, int y)
     return make_float4(c.r, c.g, c.b, c.a);
 }
 
-SL_OTHER void sl_store_other(const sluice_out &picture, int x, int y, float4 c)
+inline __device__ __noinline__ void sl_store_other(sl_out picture, int x, int y, float4 c)
 {
     sl_pixels pixels;
     unsigned char *const planes[] = {
@@ -156,7 +159,6 @@ SL_OTHER void sl_store_other(const sluice_out &picture, int x, int y, float4 c)
     sl_rgba rgba = { c.x, c.y, c.z, c.w };
     sl_store(&pixels, x, y, rgba);
 }
-#undef SL_OTHER
 
 /* The pixel in column x and row y; outside the picture, the nearest one in it. */
 __device__ __forceinline__ float4 load(const sluice_in &picture, int x, int y)
