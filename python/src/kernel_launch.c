@@ -142,8 +142,9 @@ static int parse_keywords(const struct kernel *kernel, PyObject *keywords, PyObj
 
     memset(values, 0, KEYWORDS * sizeof *values);
     while (keywords && PyDict_Next(keywords, &at, &name, &value)) {
+        Py_UCS4 first = PyUnicode_GetLength(name) > 0 ? PyUnicode_ReadChar(name, 0) : 0;
         int i = 0;
-        while (i < KEYWORDS && PyUnicode_CompareWithASCIIString(name, names[i]) != 0)
+        while (i < KEYWORDS && (first != (Py_UCS4)names[i][0] || PyUnicode_CompareWithASCIIString(name, names[i]) != 0))
             i++;
         if (i == KEYWORDS) {
             PyErr_Format(PyExc_TypeError,
