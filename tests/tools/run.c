@@ -35,9 +35,16 @@ static int64_t sent; /* the capture time of the last frame */
 /* The fake driver's; with SLUICE_TEST_DEVICE=cuda:0 a real one, by dev/gpu-check. */
 static void use_gpu(void)
 {
+    struct sluice_device first;
+
     device = getenv("SLUICE_TEST_DEVICE");
-    if (device)
+    if (device) { /* the threads and descriptors of a real driver stay until the process ends */
+        CHECK_OK(sluice_device_open(&first, device));
+        CHECK_OK(sluice_device_close(&first));
+        TEST_BEGINS_HERE();
+        TEST_KEEPS_FDS();
         return;
+    }
     use_fake_gpu();
     setenv("SLUICE_NVRTC", FAKE_NVRTC, 1);
     device = "cuda:0";
