@@ -42,9 +42,9 @@ enum sluice_chroma {
     SLUICE_CHROMA_REPEAT = 3,   /* all pixels that share it have the same, as OpenCV and libyuv do it */
 };
 
-/* The order of a tensor's dimensions; in four dimensions the first is 1. */
+/* The order of a tensor's dimensions, where its shape does not tell. In four dimensions the first is 1. */
 enum sluice_layout {
-    SLUICE_LAYOUT_ANY = 0, /* the channels are where the shape has 1, 3 or 4 */
+    SLUICE_LAYOUT_ANY = 0, /* the channels must be where the shape has 1, 3 or 4 */
     SLUICE_LAYOUT_CHW = 1, /* channels, rows, columns */
     SLUICE_LAYOUT_HWC = 2,
 };
@@ -66,8 +66,8 @@ struct sluice_convert {
     uint32_t reserved;
     struct sluice_crop crop;
     float border[4]; /* R G B A, 0 to 1 */
-    /* An element of a tensor is component * scale + bias, for each channel R G B A (gray: the first), with components 0
-     * to 1; the same holds for a tensor as source. All scales 0: 1. */
+    /* An element of a float tensor is component * scale + bias, for each channel R G B A (gray: the first), with
+     * components 0 to 1. They are those of `to`; of `from` if `to` is no float tensor. All scales 0: 1. */
     float scale[4], bias[4];
 };
 

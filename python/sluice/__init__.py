@@ -13,6 +13,7 @@ NumPy is needed by numpy() and copy() only, and imported then.
 import os as _os
 
 from . import _frames, _sluice
+from ._convert import Area, convert
 from ._devices import reset, synchronize
 from ._events import Event
 from ._formats import Colour, Image, Tensor, pixel_formats
@@ -30,9 +31,9 @@ from ._streams import Stream
 from ._writer import Writer
 
 __all__ = sorted({name for name in vars(_sluice) if not name.startswith("_")} | {
-    "ChannelEvent", "ChannelInfo", "CipdInfo", "CipdSlot", "Colour", "Event", "Graph", "Image", "Kernels", "Reader", "ReaderInfo",
+    "Area", "ChannelEvent", "ChannelInfo", "CipdInfo", "CipdSlot", "Colour", "Event", "Graph", "Image", "Kernels", "Reader", "ReaderInfo",
     "ReaderStats", "RecordedArray", "RecordedFrame", "Recording", "Stream", "Tensor", "Writer", "WriterStats", "capture", "channels",
-    "cipd_look", "info", "parallel", "pixel_formats", "reset", "synchronize", "watch"})
+    "cipd_look", "convert", "info", "parallel", "pixel_formats", "reset", "synchronize", "watch"})
 
 if _os.environ.get("SLUICE_DEBUG"):
     from . import _unwritten  # noqa: F401

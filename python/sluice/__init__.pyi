@@ -156,6 +156,24 @@ class Graph:
 
 def capture(stream: _StreamLike | None = None) -> AbstractContextManager[Graph]: ...
 
+class Area(NamedTuple):
+    x: float
+    y: float
+    width: float
+    height: float
+    from_x: float
+    from_y: float
+    per_x: float
+    per_y: float
+    def back(self, x: Any, y: Any) -> tuple[Any, Any]: ...
+
+def convert(to: Any, frame: Any, *, crop: tuple[int, int, int, int] | None = None,
+            fit: Literal["stretch", "inside", "cover"] = "stretch", filter: Literal["smooth", "linear", "nearest"] = "smooth",
+            flip: Literal["horizontal", "vertical", "both"] | None = None, border: float | Sequence[float] = 0.0,
+            scale: float | Sequence[float] = 1.0, bias: float | Sequence[float] = 0.0, layout: Literal["CHW", "HWC"] | None = None,
+            order: Literal["RGB", "BGR"] = "RGB", chroma: Literal["left", "centre", "top-left", "repeat"] = "left",
+            stream: _StreamLike | None = None) -> Area: ...
+
 _Threads = int | tuple[int, ...] | list[int]
 
 @final

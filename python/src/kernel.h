@@ -7,6 +7,7 @@
 #define SLUICE_PYTHON_KERNEL_H
 
 #include "source.h"
+#include "stream_choice.h"
 
 #define MOST_FRAMES 16 /* of one launch, the library's limit */
 
@@ -28,7 +29,10 @@ union number {
 
 /* A launch. It is large: only what is used is filled in. */
 struct call {
-    struct kernel *kernel;
+    struct state *state;
+    const struct opened *device;
+    struct kernel *kernel; /* NULL: a conversion */
+    PyObject *name;        /* the kernel's */
     struct user user;
     uint32_t count, source_count, frame_count;
     struct sluice_launch shape;
@@ -53,6 +57,22 @@ PyObject *parameter_text(const struct state *state, const struct sluice_paramete
 /* ---- kernel_launch.c ---- */
 
 PyObject *kernel_call(PyObject *self, PyObject *args, PyObject *keywords);
+
+/* What the program named: `given`, `own` (NULL: none), or the thread's current stream. NULL in *out: nothing. */
+int call_named_stream(struct state *state, PyObject *given, struct stream *own, const char *device,
+                      struct stream **out);
+
+/* The stream that the arguments suggest; NULL: none does. */
+struct stream *call_found_stream(const struct call *call);
+
+/* Orders the call with arrays of other streams, and uses the frames on its own. */
+int call_order(struct call *call, struct stream_choice *choice);
+int call_use_frames(struct call *call, const struct stream_choice *choice);
+
+/* ---- convert.c ---- */
+
+/* _convert(device, to, from, stream, numbers, crop, border, scale, bias) -> the area's numbers */
+PyObject *convert(PyObject *module, PyObject *args);
 
 /* ---- functions of the module ---- */
 

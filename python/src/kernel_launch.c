@@ -179,24 +179,20 @@ static int parse_shape(struct call *call, PyObject *values[KEYWORDS])
 
 /* ---- the stream ---- */
 
-/* Gives the stream that the program named: stream=, that of on(), the thread's current one. NULL in *out if it named
- * none. */
-static int named_stream(const struct kernel *kernel, PyObject *given, struct stream **out)
+int call_named_stream(struct state *state, PyObject *given, struct stream *own, const char *device, struct stream **out)
 {
-    struct state *state = kernel->state;
-
     if (given)
-        return (*out = stream_of(state, given, kernel->device->name)) ? 0 : -1;
-    if (!kernel->stream)
-        return stream_current_usable(state, kernel->device->name, out);
-    if (stream_check(state, kernel->stream) < 0 || stream_check_reset(state, kernel->stream) < 0)
+        return (*out = stream_of(state, given, device)) ? 0 : -1;
+    if (!own)
+        return stream_current_usable(state, device, out);
+    if (stream_check(state, own) < 0 || stream_check_reset(state, own) < 0)
         return -1;
-    *out = stream_keep(kernel->stream);
+    *out = stream_keep(own);
     return 0;
 }
 
-/* Otherwise the stream of the first framework's array that has one, then of the frame; NULL if there is none. */
-static struct stream *found_stream(const struct call *call)
+/* The framework's of the first array that has one, then the frame's. */
+struct stream *call_found_stream(const struct call *call)
 {
     for (uint32_t i = 0; i < call->source_count; i++)
         if (call->sources[i].stream)
@@ -207,11 +203,11 @@ static struct stream *found_stream(const struct call *call)
     return NULL;
 }
 
-/* Orders the launch with arrays of other streams. If it is recorded, the program orders the graph's launches.
- */
-static int order(struct call *call, struct stream_choice *choice)
+/* The launch is ordered with arrays of other streams, unless it is recorded: then the graph's launches are what is to
+ * be ordered with them. */
+int call_order(struct call *call, struct stream_choice *choice)
 {
-    struct state *state = call->kernel->state;
+    struct state *state = call->state;
     int captures = -1;
 
     for (uint32_t i = 0; i < call->source_count; i++) {
@@ -221,8 +217,8 @@ static int order(struct call *call, struct stream_choice *choice)
             continue;
         if (stream_captures(source->stream)) {
             raise_as(state, ERROR_E_CAPTURING,
-                     "kernel '%U': the library of an array captures a graph on another stream: launch on that stream",
-                     call->kernel->name);
+                     "%U: the library of an array is capturing a graph on another stream: launch on that one",
+                     call->name);
             return -1;
         }
         if (captures < 0)
@@ -280,12 +276,12 @@ static int use_frame(struct state *state, struct lease *lease, struct stream *st
     return export_on_stream(state, lease, stream_keep(stream));
 }
 
-static int use_frames(struct call *call, const struct stream_choice *choice)
+int call_use_frames(struct call *call, const struct stream_choice *choice)
 {
     int r = 0;
 
     for (uint32_t i = 0; i < call->frame_count && r == 0; i++)
-        r = use_frame(call->kernel->state, call->leases[i], choice->stream);
+        r = use_frame(call->state, call->leases[i], choice->stream);
     return r;
 }
 
@@ -297,9 +293,9 @@ static PyObject *run(struct call *call, PyObject *args, bool named)
     for (Py_ssize_t i = 0, n = PyTuple_Size(args); i < n; i++)
         if (argument_add(call, PyTuple_GetItem(args, i)) < 0)
             return NULL;
-    if (named || !(choice.stream = found_stream(call)))
+    if (named || !(choice.stream = call_found_stream(call)))
         choice.stream = stream_keep(call->user.consumer);
-    if (order(call, &choice) == 0 && use_frames(call, &choice) == 0)
+    if (call_order(call, &choice) == 0 && call_use_frames(call, &choice) == 0)
         done = launch(call, &choice);
     choice_drop(&choice);
     return done;
@@ -312,13 +308,16 @@ PyObject *kernel_call(PyObject *self, PyObject *args, PyObject *keywords)
     struct call call; /* large: only what is used is filled in */
     struct stream *named = NULL;
 
+    call.state = kernel->state;
+    call.device = kernel->device;
     call.kernel = kernel;
+    call.name = kernel->name;
     call.count = call.source_count = call.frame_count = 0;
     if (PyTuple_Size(args) > SLUICE_MAX_PARAMETERS)
         return PyErr_Format(PyExc_TypeError, "kernel '%U': %zd arguments; there can be %d", kernel->name,
                             PyTuple_Size(args), SLUICE_MAX_PARAMETERS);
     if (parse_keywords(kernel, keywords, values) < 0 || parse_shape(&call, values) < 0 ||
-        named_stream(kernel, values[STREAM], &named) < 0)
+        call_named_stream(kernel->state, values[STREAM], kernel->stream, kernel->device->name, &named) < 0)
         return NULL;
     struct stream *behind = named ? named : stream_of_native(kernel->state, 0, kernel->device->name);
     call.user = (struct user){ NULL, kernel->device->name, false, behind };

@@ -185,6 +185,7 @@ static PyMethodDef methods[] = {
     { "_graph_destroy", METHOD(graph_destroy), METH_O, NULL },
     { "_branch_fork", METHOD(branch_fork), METH_O, NULL },
     { "_branch_join", METHOD(branch_join), METH_VARARGS, NULL },
+    { "_convert", METHOD(convert), METH_VARARGS, NULL },
     { "_use_stream_class", METHOD(use_stream_class), METH_O, NULL },
     { NULL, NULL, 0, NULL },
 };

@@ -38,16 +38,13 @@ static int find_dimensions(const struct sluice_array *array, const char *role, u
     *tensor = (struct tensor){ first, first + 1, -1 };
     if (array->ndim == 2)
         return 0;
-    bool chw = layout != SLUICE_LAYOUT_HWC && is_channels(array->shape[first]);
-    bool hwc = layout != SLUICE_LAYOUT_CHW && is_channels(array->shape[first + 2]);
+    bool chw = is_channels(array->shape[first]), hwc = is_channels(array->shape[first + 2]);
     if (!chw && !hwc)
-        return not_a_picture(array, role,
-                             layout == SLUICE_LAYOUT_CHW ? "no picture: CHW has 1, 3 or 4 channels first"
-                             : layout == SLUICE_LAYOUT_HWC
-                                 ? "no picture: HWC has 1, 3 or 4 channels last"
-                                 : "no picture: none of its dimensions has 1, 3 or 4 channels");
-    if (chw && hwc)
+        return not_a_picture(array, role, "no picture: none of its dimensions has 1, 3 or 4 channels");
+    if (chw && hwc && layout == SLUICE_LAYOUT_ANY)
         return not_a_picture(array, role, "which may be CHW and HWC: set sluice_convert.layout");
+    if (chw && hwc)
+        chw = layout == SLUICE_LAYOUT_CHW;
     tensor->channels = chw ? first : first + 2;
     tensor->rows = chw ? first + 1 : first;
     tensor->columns = tensor->rows + 1;
@@ -76,22 +73,22 @@ static int tensor_sample(const struct sluice_array *array, const char *role, int
     return 0;
 }
 
-/* Each scale is not 0, and all are finite; so a tensor can be a source, too. */
+/* Bytes are components. Each scale of floats is not 0, and all are finite: so a tensor can be a source, too. */
 static int set_scales(struct sl_pixels *p, const struct sluice_convert *how)
 {
     bool given = false;
-    float most = p->sample == SL_U8 ? 255.0f : 1.0f;
+    bool bytes = p->sample == SL_U8;
 
     for (int i = 0; i < 4; i++)
         given = given || how->scale[i] != 0;
     for (int i = 0; i < p->count; i++) {
-        float scale = given ? how->scale[i] : 1, bias = how->bias[i];
+        float scale = bytes ? 255 : given ? how->scale[i] : 1, bias = bytes ? 0 : how->bias[i];
         if (scale == 0 || !(scale - scale == 0) || !(bias - bias == 0))
             return sl_fail(SLUICE_E_INVALID,
                            "sluice_convert: scale[%d] is %g and bias[%d] is %g; the scale of a channel must not be 0, "
                            "and both must be finite",
                            i, (double)scale, i, (double)bias);
-        sl_set_scale(p, i, scale * most, bias * most);
+        sl_set_scale(p, i, scale, bias);
     }
     return 0;
 }

@@ -100,6 +100,15 @@ static void plan_alpha(const struct sluice_image *to, const struct sluice_image 
         job->border = sl_multiplied(job->border);
 }
 
+/* Scale and bias are the target's; the source's if that has none. */
+static void plan_scale(const struct sluice_array *to, const struct sluice_array *from, struct sl_job *job)
+{
+    bool both = to->image.pixel_format == SLUICE_PIXEL_NONE && from->image.pixel_format == SLUICE_PIXEL_NONE;
+
+    for (int i = 0; i < job->from.count && both && job->to.sample != SL_U8 && job->from.sample != SL_U8; i++)
+        sl_set_scale(&job->from, i, 1, 0);
+}
+
 /* ---- geometry ---- */
 
 struct ratio {
@@ -243,6 +252,7 @@ int sl_convert_plan(const struct sluice_array *to, const struct sluice_array *fr
     job->x.flip = (how.flip & SLUICE_FLIP_HORIZONTAL) != 0;
     job->y.flip = (how.flip & SLUICE_FLIP_VERTICAL) != 0;
     plan_gray(&to->image, &from->image, job);
+    plan_scale(to, from, job);
     plan_geometry(job, &how, area);
     bool exact = is_exact(&job->x) && is_exact(&job->y);
     job->resize = exact || how.filter == SLUICE_FILTER_NEAREST ? SL_NEAREST : SL_TRIANGLE;

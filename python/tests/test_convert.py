@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: MIT
+"""sluice.convert against its definition in double precision, and against other libraries."""
+import itertools
+import random
+
+import numpy as np
+import pytest
+import sluice
+
+import convert_reference as reference
+
+NAMES = {"gray16": "gray16le", "p010": "p010le", "rgbaf16": "rgbaf16le", "rgbaf32": "rgbaf32le", "grayf32": "grayf32le"}
+FITS, FILTERS, FLIPS = ("stretch", "inside", "cover"), ("smooth", "linear", "nearest"), {None: "", "horizontal": "h", "vertical": "v", "both": "hv"}
+RANGES, CHROMA = (0, 1, 2), ("left", "centre", "top-left", "repeat")
+
+
+def fill(picture, seed):
+    made = np.random.default_rng(seed)
+    for view in picture.components:
+        whole = view.dtype.kind == "u"
+        view[...] = made.integers(0, np.iinfo(view.dtype).max + 1, view.shape) if whole else made.random(view.shape)
+
+
+class Frames:
+    """Images in frames of channels."""
+
+    def __init__(self):
+        self.open, self.number = [], 0
+
+    def image(self, format, width, height, matrix=0, range=0, row_order="top-down", alpha="", align=1):
+        self.number += 1
+        image = sluice.Image(NAMES.get(format, format), width, height, sluice.Colour(0, 0, matrix, range), row_order, alpha or "unknown")
+        writer = sluice.Writer(f"convert-{self.number}", format={"image": image}, pitch_align=align)
+        frame = writer.frame()
+        self.open += [frame, writer]
+        picture = reference.Picture(format, reference.components(format, [p.numpy() for p in frame["image"].planes],
+                                                                 row_order == "bottom-up"), matrix, range, alpha)
+        picture.sluice = frame
+        fill(picture, self.number)
+        return picture
+
+    def close(self):
+        for frame, writer in zip(self.open[::2], self.open[1::2]):
+            frame.cancel()
+            writer.close()
+        self.open = []
+
+
+@pytest.fixture
+def frames():
+    made = Frames()
+    yield made
+    made.close()
+
+
+def tensor(dtype, layout, channels, width, height, scale=1.0, bias=0.0, order="RGB"):
+    array = np.zeros((channels, height, width) if layout == "CHW" else (height, width, channels), dtype)
+    views = [array[c] if layout == "CHW" else array[..., c] for c in range(channels)]
+    if order == "BGR":
+        views[:3] = views[2::-1]
+    picture = reference.Picture("tensor", views, scale=(1 if dtype == "uint8" else scale,) * 4,
+                                bias=(0 if dtype == "uint8" else bias,) * 4)
+    picture.sluice = array
+    return picture
+
+
+def check(to, frm, flip=None, chroma="left", **settings):
+    """Converts with sluice and by the definition, and compares the numbers."""
+    how = {name: settings[name] for name in ("crop", "fit", "filter", "border") if name in settings}
+    area = sluice.convert(to.sluice, frm.sluice, flip=flip, chroma=chroma, **settings)
+    got = [view.astype(np.float64) for view in to.components]
+    reference.convert(to, frm, flip=FLIPS[flip], chroma=chroma.replace("-", "_"), **how)
+    for view, numbers in zip(to.components, got):
+        expected, step = view.astype(np.float64), 64 if to.format == "p010" else 1
+        away = np.abs(numbers - expected) / (step if view.dtype.kind == "u" else np.maximum(1, np.abs(expected)))
+        most = 1 if view.dtype.kind == "u" else 1e-5 if view.dtype.itemsize == 4 else 1e-3
+        assert away.max() <= most, (frm.format, to.format, flip, chroma, settings, away.max())
+    return area
+
+
+def sizes(format, made):
+    """A size that the format can have."""
+    width, height = made.choice([1, 2, 3, 16, 31, 64, 129]), made.choice([1, 2, 3, 7, 16, 67])
+    shared = reference.FORMATS[format][2][-1]
+    columns, rows = shared[3:] if len(shared) > 3 else (1, 1)
+    return width + width % columns, height + height % rows
+
+
+@pytest.mark.parametrize("source", reference.FORMATS)
+def test_every_format_to_every_format_by_each_filter_and_fit(frames, source):
+    made = random.Random(source)
+    for target, filter, fit in itertools.product(reference.FORMATS, FILTERS, FITS):
+        frm = frames.image(source, *sizes(source, made), made.choice([0, 1, 6, 9]), made.choice(RANGES),
+                           made.choice(["top-down", "bottom-up"]), made.choice(["", "straight", "premultiplied", "opaque"]), made.choice([1, 64]))
+        to = frames.image(target, *sizes(target, made), made.choice([0, 1, 6, 9]), made.choice(RANGES),
+                          made.choice(["top-down", "bottom-up"]), made.choice(["", "straight", "premultiplied", "opaque"]), made.choice([1, 64]))
+        check(to, frm, flip=made.choice(list(FLIPS)), chroma=made.choice(CHROMA), filter=filter, fit=fit, border=(0.25, 0.5, 0.75, 0.5))
+        frames.close()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
+@pytest.mark.parametrize("layout", ["CHW", "HWC"])
+def test_every_format_to_a_tensor_and_back(frames, dtype, layout):
+    made = random.Random(dtype + layout)
+    for source in reference.FORMATS:
+        width, height = sizes(source, made)
+        order, channels = made.choice(["RGB", "BGR"]), made.choice([3, 4])
+        frm = frames.image(source, width, height)
+        to = tensor(dtype, layout, channels, 40, 22, 0.5, 0.25, order)
+        check(to, frm, layout=layout, order=order, scale=0.5, bias=0.25, filter=made.choice(FILTERS))
+        back = frames.image(source, width, height)
+        check(back, to, layout=layout, order=order, scale=0.5, bias=0.25)
+        frames.close()
+
+
+def test_large_pictures(frames):
+    frm, to = frames.image("nv12", 3840, 2160), tensor("float32", "CHW", 3, 512, 512)
+    check(to, frm, layout="CHW", fit="inside")
+    check(frames.image("rgba", 3840, 2160), frm)
+
+
+def test_crops(frames):
+    made = random.Random(3)
+    for source in ("rgba", "nv12", "yuyv422"):
+        frm = frames.image(source, 64, 38)
+        for _ in range(20):
+            x, y = made.randrange(64), made.randrange(38)
+            crop = x, y, made.randint(1, 64 - x), made.randint(1, 38 - y)
+            check(tensor("float32", "HWC", 3, 17, 13), frm, crop=crop, layout="HWC", flip=made.choice(list(FLIPS)), fit=made.choice(FITS))
+
+
+def test_black_and_white_of_limited_ranges_are_exact(frames):
+    for source, black, white, middle in (("nv12", 16, 235, 128), ("yuv444p", 16, 235, 128), ("p010", 64 * 64, 940 * 64, 512 * 64)):
+        for matrix in (1, 6, 9):
+            frm, to = frames.image(source, 4, 4, matrix), frames.image("rgb24", 4, 4)
+            for value, expected in ((black, 0), (white, 255)):
+                frm.components[0][...] = value
+                for chroma in frm.components[1:]:
+                    chroma[...] = middle
+                sluice.convert(to.sluice, frm.sluice)
+                assert (to.sluice["image"].numpy() == expected).all()
+
+
+@pytest.mark.parametrize("scale, bias", [(1, 0), (2, -1), (255, 0), (1 / 0.229, -0.485 / 0.229)])
+def test_bytes_to_a_tensor_and_back_are_the_same(scale, bias):
+    values = np.arange(256, dtype=np.uint8).repeat(3).reshape(16, 16, 3)
+    tensor, back = np.zeros((3, 16, 16), np.float32), np.zeros_like(values)
+    sluice.convert(tensor, values, scale=scale, bias=bias)
+    np.testing.assert_allclose(tensor[0], np.arange(256).reshape(16, 16) / 255 * scale + bias, atol=1e-4)
+    sluice.convert(back, tensor, scale=scale, bias=bias)
+    assert (back == values).all()
+
+
+@pytest.mark.parametrize("filter", ["smooth", "linear"])
+def test_a_pixel_keeps_its_place(filter):
+    """A white pixel, which a finer picture shows in steps of 1/8: the middle of its light stays where it is."""
+    for step in range(8):
+        fine = np.zeros((16 * 8, 16 * 8), np.float32)
+        fine[56:64, 56 + step:64 + step] = 1
+        for width, height in ((16, 16), (64, 40), (11, 7)):
+            small = np.zeros((height, width), np.float32)
+            area = sluice.convert(small, fine, filter="smooth")
+            x, y = small.sum(0) @ (np.arange(width) + 0.5) / small.sum(), small.sum(1) @ (np.arange(height) + 0.5) / small.sum()
+            assert np.allclose(area.back(x, y), (60 + step, 60), atol=0.08)  # 0.01 of a pixel of 8
+        large = np.zeros((64, 64), np.float32)
+        sluice.convert(large, fine[52:68, 52:68].copy(), filter=filter)
+        x = large.sum(0) @ (np.arange(64) + 0.5) / large.sum()
+        assert abs(x / 4 - (fine[56, 52:68] @ (np.arange(16) + 0.5)) / fine[56, 52:68].sum()) < 0.01 or step > 3
+
+
+def test_the_area_leads_back(frames):
+    frm = frames.image("rgba", 100, 50)
+    area = sluice.convert(np.zeros((64, 64, 3), np.uint8), frm.sluice, fit="inside")
+    assert area == (0, 16, 64, 32, 0, -25, 100 / 64, 100 / 64)
+    assert area.back(32, 32) == (50, 25)
+    area = sluice.convert(np.zeros((50, 50, 3), np.uint8), frm.sluice, fit="cover", flip="horizontal", crop=(10, 0, 80, 50))
+    assert area[:4] == (-15, 0, 80, 50)
+    assert area.back(25, 25) == (50, 25) and area.back(0, 0) == (75, 0)
+
+
+def test_in_place_only_for_pixels_that_stay():
+    image = np.arange(90, dtype=np.uint8).reshape(5, 6, 3)
+    before = image.copy()
+    sluice.convert(image, image)
+    assert (image == before).all()
+    with pytest.raises(sluice.Error, match="share memory"):
+        sluice.convert(image, image, flip="horizontal")
+
+
+@pytest.mark.parametrize("settings, error, words", [
+    (dict(crop=(0, 0, 9, 1)), sluice.Error, "a crop of 9 x 1 at 0, 0 does not lie in a picture of 8 x 6"),
+    (dict(fit="stretched"), ValueError, "fit='stretched': it must be one of 'stretch', 'inside', 'cover'"),
+    (dict(scale=(1, 0, 1)), sluice.Error, r"scale\[1\] is 0"),
+])
+def test_what_is_refused_says_why(settings, error, words):
+    with pytest.raises(error, match=words):
+        sluice.convert(np.zeros((5, 5, 3), np.float32), np.zeros((6, 8, 3), np.uint8), **settings)
+
+
+def test_what_others_do_is_refused_with_their_names(frames):
+    to = np.zeros((4, 4, 3), np.uint8)
+    with sluice.Writer("bayer", format={"image": sluice.Image("bayer_rggb8", 4, 4)}) as writer, writer.frame() as frame:
+        with pytest.raises(sluice.UnsupportedError, match="OpenCV's cvtColor"):
+            sluice.convert(to, frame)
+    with pytest.raises(sluice.UnsupportedError, match="torch or CuPy"):
+        sluice.convert(to, np.zeros((4, 4, 3), np.float64))
+    with pytest.raises(sluice.FormatError, match="may be CHW and HWC: set"):
+        sluice.convert(to, np.zeros((3, 4, 3), np.uint8))
+    with pytest.raises(sluice.FormatError, match="none of its dimensions has 1, 3 or 4 channels"):
+        sluice.convert(to, np.zeros((5, 5, 5), np.uint8))
+
+
+# ---- other libraries ----
+
+def pictures(seed=1, height=67, width=129):
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
+
+
+@pytest.mark.parametrize("size", [(32, 32), (64, 20), (200, 150), (129, 67)])
+def test_smooth_is_pillows_and_torchs(size):
+    image, got = pictures(), np.zeros((size[1], size[0], 3), np.uint8)
+    sluice.convert(got, image)
+    pillow = pytest.importorskip("PIL.Image")
+    expected = np.asarray(pillow.fromarray(image).resize(size, pillow.BILINEAR), np.int16)
+    assert np.abs(got - expected).max() <= 1
+
+
+@pytest.mark.parametrize("size", [(32, 32), (64, 20), (200, 150), (129, 67)])
+def test_smooth_and_nearest_are_torchs(size):
+    torch = pytest.importorskip("torch")
+    image = pictures()
+    tensor, got = torch.from_numpy(image).permute(2, 0, 1)[None].float() / 255, np.zeros((3, size[1], size[0]), np.float32)
+    for filter, how in (("smooth", dict(mode="bilinear", antialias=True)), ("nearest", dict(mode="nearest-exact"))):
+        sluice.convert(got, image, filter=filter)
+        expected = torch.nn.functional.interpolate(tensor, size[::-1], **how)[0].numpy()
+        assert np.abs(got - expected).max() <= 1e-4
+
+
+@pytest.mark.parametrize("size", [(32, 32), (64, 20), (200, 150), (129, 67)])
+def test_linear_is_opencvs(size):
+    cv2 = pytest.importorskip("cv2")
+    image, got = pictures(), np.zeros((size[1], size[0], 3), np.uint8)
+    sluice.convert(got, image, filter="linear")
+    assert np.abs(got - cv2.resize(image, size, interpolation=cv2.INTER_LINEAR).astype(np.int16)).max() <= 1
+
+
+def test_nv12_is_opencvs(frames):
+    cv2 = pytest.importorskip("cv2")
+    frm, got = frames.image("nv12", 128, 66), np.zeros((66, 128, 3), np.uint8)
+    frm.components[0][...] = frm.components[0] % 220 + 16  # OpenCV does not go below black
+    sluice.convert(got, frm.sluice, order="BGR", chroma="repeat")
+    expected = cv2.cvtColor(frm.sluice["image"].numpy(), cv2.COLOR_YUV2BGR_NV12)
+    assert np.abs(got - expected.astype(np.int16)).max() <= 2
