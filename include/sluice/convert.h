@@ -115,7 +115,7 @@ struct sluice_area {
  * or primaries that both name and that differ, and other element types: the message says which library does it;
  * SLUICE_E_FORMAT for a shape that is no picture, or that may be CHW and HWC; SLUICE_E_INVALID for a crop outside, a
  * read-only target, memory that overlaps or that the GPU cannot reach, and settings that do not exist;
- * SLUICE_E_WRONG_DEVICE, SLUICE_E_CAPTURING, SLUICE_E_DRIVER; SLUICE_E_ORDER under SLUICE_CHECK=streams. */
+ * SLUICE_E_WRONG_DEVICE, SLUICE_E_CAPTURING, SLUICE_E_DRIVER. */
 SLUICE_API int sluice_convert(struct sluice_stream stream, const struct sluice_array *to,
                               const struct sluice_array *from, const struct sluice_convert *how,
                               struct sluice_area *area);

@@ -113,6 +113,7 @@ def test_pairs(other):
 
 
 @pytest.mark.parametrize("example, expected", [
+    ("convert.py", ["(960.0, 540.0)"]),
     ("several_arrays.py", ["('view', 'depth', 'boxes') (1, 4) 1.5"]),
     ("opencv_nv12.py", ["(72, 64) (48, 64, 3) 0"]),
     ("async_timeout.py", ["nothing yet", "frame 1"]),

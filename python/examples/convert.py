@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: MIT
+"""A frame as a model wants it, in one pass, and the way back to the frame."""
+import numpy as np
+
+import sluice
+
+with sluice.Writer("camera", format={"image": sluice.Image("nv12", 1920, 1080)}) as writer, writer.frame() as frame:
+    sluice.convert(frame, np.full((1080, 1920, 3), 128, np.uint8))  # gray
+    tensor = np.empty((3, 512, 512), np.float32)
+    area = sluice.convert(tensor, frame, fit="inside", scale=2, bias=-1)  # -1 to 1, as many models want it
+    print(area.back(256, 256))  # which point of the frame the middle of the tensor shows
