@@ -58,8 +58,9 @@ static int open_writer(struct run_worker *worker, const struct sluice_format *fo
     int result = sluice_writer_open(&worker->output.writer, &params);
     if (result)
         return run_failure(run, result);
-    if (run->restarted)
+    if (run->kept->opened)
         return EXIT_DONE;
+    run->kept->opened = true;
     run_program_settings(worker->program, settings, sizeof settings);
     run_note(run, "'%s' is open: %s on %s%s%s.", run->to, text_format(text, format), worker->device_name,
              settings[0] ? "; " : "", settings);

@@ -12,10 +12,11 @@
 
 #define CLEAR "sluice_run_clear" /* the kernel that is added to each source */
 
-/* Prints the library's message. */
+/* Prints the library's message, unless Ctrl-C has also ended the compiler. */
 static bool fail(const struct run *run)
 {
-    say_error(run->command, "%s", sluice_last_error());
+    if (!stop_asked())
+        say_error(run->command, "%s", sluice_last_error());
     return false;
 }
 
@@ -278,21 +279,23 @@ static bool load(const struct run *run, struct sluice_device device, const char 
     return add_passes(run, program, text);
 }
 
-struct run_program *run_program_load(const struct run *run, struct sluice_device device, const char *text,
-                                     uint32_t number)
+struct run_program *run_program_load(const struct run *run, struct sluice_device device, char *text)
 {
     struct run_program *program = calloc(1, sizeof *program);
-    if (program && load(run, device, text, program)) {
-        program->number = number;
-        return program;
+    if (!program) {
+        free(text);
+        return NULL;
     }
-    if (program)
-        run_program_unload(program);
+    program->text = text;
+    if (load(run, device, text, program))
+        return program;
+    run_program_unload(program);
     return NULL;
 }
 
 void run_program_unload(struct run_program *program)
 {
     sluice_module_unload(&program->module);
+    free(program->text);
     free(program);
 }

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "../common/args.h"
 #include "../common/picture.h"
@@ -65,15 +66,15 @@ bool run_value_parse(const struct run *run, const char *line, struct run_value *
     return true;
 }
 
-void run_value_keep(struct run *run, const struct run_value *value)
+void run_value_keep(struct run_kept *kept, const struct run_value *value)
 {
     uint32_t i = 0;
-    while (i < run->value_count && strcmp(run->values[i].name, value->name) != 0)
+    while (i < kept->value_count && strcmp(kept->values[i].name, value->name) != 0)
         i++;
     if (i == RUN_SETTINGS)
         return; /* a program has no more */
-    run->values[i] = *value;
-    run->value_count += i == run->value_count;
+    kept->values[i] = *value;
+    kept->value_count += i == kept->value_count;
 }
 
 /* ---- the command line ---- */
@@ -83,8 +84,7 @@ static bool add_set(struct run *run, const char *text)
     struct run_value value;
     if (!run_value_parse(run, text, &value))
         return false;
-    run_value_keep(run, &value);
-    run->set_count = run->value_count;
+    run_value_keep(run->kept, &value);
     return true;
 }
 
@@ -126,6 +126,9 @@ static int run_run(const struct command *command, int argc, char **argv)
     struct run run = { .command = command->name };
     struct args args;
     int option;
+    run.kept = mmap(NULL, sizeof *run.kept, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (run.kept == MAP_FAILED)
+        return say_result(command->name, SLUICE_E_NO_MEMORY, NULL);
     args_begin(&args, command, argc, argv);
     while ((option = args_next(&args)) >= 0)
         if (!parse_option(&run, &args, option))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice run: a kernel between channels. One process watches the file and standard input; its child, the worker, has
- * the channels and runs the kernel, and is started again if the kernel crashes it.
+ * sluice run: a kernel between channels. A child process, the worker, does everything; it is started again if the
+ * kernel crashes it.
  */
 #ifndef TOOLS_RUN_H
 #define TOOLS_RUN_H
@@ -16,6 +16,7 @@
 #define RUN_SETTINGS 64
 #define RUN_OPTIONS  32
 #define RUN_NAME     64
+#define RUN_SOURCE   (4 << 20) /* bytes of a source, with its end */
 
 /* Exit codes of the worker, besides those of the command. */
 #define WORKER_CRASHED 70 /* the kernel has crashed the GPU's context */
@@ -42,37 +43,39 @@ struct run {
     uint32_t slots;
     uint32_t max_frames; /* 0: no limit */
     bool watch, in_order, once, hash, quiet;
+    int watch_fd; /* inotify, for the folder of the file `watched` */
+    char watched[256];
+    struct run_kept *kept;
+};
 
-    /* What a worker starts with. */
-    char *text;      /* the source */
-    uint32_t number; /* of the source: the file's first version is 1 */
-    bool restarted;  /* the source has run before */
+/* What outlives a worker: in memory that all of them share. */
+struct run_kept {
     struct run_value values[RUN_SETTINGS];
-    uint32_t value_count, set_count; /* set_count: of --set */
-};
-
-/* Between the two processes: a header, then `bytes` bytes. */
-enum run_message_kind {
-    RUN_SOURCE = 1, /* to the worker: version `number` of the source */
-    RUN_LINE = 2,   /* to the worker: "gain 2" */
-    RUN_WORKS = 3,  /* from the worker: version `number` has finished a frame */
-};
-
-struct run_message {
-    uint32_t kind, number, bytes;
+    uint32_t value_count;
+    int64_t saved_ns;       /* when the file was saved, until it is read; 0: it was not */
+    bool opened;            /* a worker has opened TO */
+    bool untried;           /* the version that runs is another one than `works` */
+    bool waits;             /* no version works: a new worker waits until the file is saved */
+    char works[RUN_SOURCE]; /* the last version that has finished a frame; "": none yet */
 };
 
 /* Runs workers until one ends by itself, or a signal stops the command. Returns an exit code. */
 int run_supervise(struct run *run);
 
-/* The worker's life; `fd` leads to the other process. Returns its exit code. */
-int run_work(struct run *run, int fd);
+/* The worker's life. Returns its exit code. */
+int run_work(struct run *run);
+
+/* Begins to watch the file; false after a message. */
+bool run_watch(struct run *run);
+
+/* The file's text, to be freed; NULL after a message. */
+char *run_read(const struct run *run);
 
 /* Parses "gain 2" or "gain=2"; false after a message. */
 bool run_value_parse(const struct run *run, const char *line, struct run_value *value);
 
 /* Remembers a value, for programs that are loaded later. */
-void run_value_keep(struct run *run, const struct run_value *value);
+void run_value_keep(struct run_kept *kept, const struct run_value *value);
 
 /* ---- the names of parameters ---- */
 
@@ -112,7 +115,7 @@ struct run_pass {
 #define RUN_PASSES 16
 
 struct run_program {
-    uint32_t number; /* of the source */
+    char *text; /* the source */
     struct sluice_module module;
     struct sluice_kernel clear; /* makes `last` black */
     struct run_pass passes[RUN_PASSES];
@@ -122,9 +125,8 @@ struct run_program {
     bool feedback; /* a pass has `last` */
 };
 
-/* Compiles a source. NULL after a message. */
-struct run_program *run_program_load(const struct run *run, struct sluice_device device, const char *text,
-                                     uint32_t number);
+/* Compiles a source, whose memory it takes. NULL after a message. */
+struct run_program *run_program_load(const struct run *run, struct sluice_device device, char *text);
 
 /* Gives a setting the value in `text`; false after a message, unless `quiet`. */
 bool run_program_set(const struct run *run, struct run_program *program, const struct run_value *value, bool quiet);

@@ -5,6 +5,8 @@
 #ifndef TOOLS_RUN_WORKER_H
 #define TOOLS_RUN_WORKER_H
 
+#include <pthread.h>
+
 #include "run.h"
 
 struct run_input {
@@ -36,13 +38,29 @@ struct run_worker {
     struct sluice_device device; /* 0: not open yet */
     struct sluice_stream stream;
     struct run_program *program;
+    char *text; /* of the first version, then of the one that is compiled */
     struct run_input inputs[RUN_INPUTS];
     struct run_output output;
+    int64_t next_ns;  /* when the next frame is due, if a clock decides */
     int64_t start_ns; /* of time */
     double time, rate;
     uint64_t frames, dropped;  /* `frames` counts the dropped ones, too */
     uint64_t input_hash, torn; /* with --hash */
+
+    pthread_t thread; /* which compiles a new version */
+    bool compiles;
+    struct run_program *compiled; /* its result; NULL: it failed */
+    char line[256];               /* of standard input, the beginning */
+    size_t line_size;
+    bool input_ended;
 };
+
+/* Between two frames: takes lines of standard input and the version that was compiled meanwhile. */
+void run_news_take(struct run_worker *worker);
+void run_news_end(struct run_worker *worker);
+
+/* From now on this program runs. False if values of settings do not fit, after messages if it is the first one. */
+bool run_use(struct run_worker *worker, struct run_program *program);
 
 /* Opens TO, or changes its format, for the frames that the inputs hold now. Returns an exit code. */
 int run_output_prepare(struct run_worker *worker);
