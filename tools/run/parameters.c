@@ -4,15 +4,16 @@
  * compiler's affair.
  */
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "run.h"
 
-struct text {
+/* A name, a comment, a quoted text, a directive, or one other character. */
+struct token {
     const char *at;
-    const char *comment; /* the last one that was passed over, behind its slashes */
-    size_t comment_size;
+    size_t size; /* 0: the source ends here */
 };
 
 static bool is_name(char c)
@@ -20,168 +21,135 @@ static bool is_name(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-static void skip_comment(struct text *text)
+static bool is_comment(struct token token)
 {
-    bool block = text->at[1] == '*';
-    const char *end = block ? strstr(text->at + 2, "*/") : strchr(text->at, '\n');
-
-    text->comment = text->at + 2;
-    end = end ? end : text->at + strlen(text->at);
-    text->comment_size = (size_t)(end - text->comment);
-    text->at = end + (block && *end ? 2 : 0);
+    return token.size > 1 && *token.at == '/';
 }
 
-static void skip_quoted(struct text *text)
+static bool is_word(struct token token, const char *word)
 {
-    char quote = *text->at++;
-
-    for (; *text->at && *text->at != quote && *text->at != '\n'; text->at++)
-        text->at += *text->at == '\\' && text->at[1];
-    text->at += *text->at == quote;
+    return token.size == strlen(word) && memcmp(token.at, word, token.size) == 0;
 }
 
-/* Passes over spaces, comments and directives. */
-static void skip_space(struct text *text)
+/* The first token at `at` or behind it. */
+static struct token next(const char *at)
 {
-    for (; *text->at; text->at++) {
-        while (text->at[0] == '/' && (text->at[1] == '*' || text->at[1] == '/'))
-            skip_comment(text);
-        if (*text->at == '#')
-            text->at += strcspn(text->at, "\n");
-        if (!isspace((unsigned char)*text->at))
-            return;
+    at += strspn(at, " \t\r\n\v\f");
+    size_t size = *at != 0;
+    if (at[0] == '/' && at[1] == '*') {
+        const char *end = strstr(at + 2, "*/");
+        size = end ? (size_t)(end + 2 - at) : strlen(at);
+    } else if (*at == '#' || (at[0] == '/' && at[1] == '/')) {
+        size = strcspn(at, "\n");
+    } else if (*at == '"' || *at == '\'') {
+        while (at[size] && at[size] != *at && at[size] != '\n')
+            size += at[size] == '\\' && at[size + 1] ? 2 : 1;
+        size += at[size] == *at;
+    } else if (is_name(*at)) {
+        while (is_name(at[size]))
+            size++;
     }
+    return (struct token){ at, size };
 }
 
-/* The next name, or one other character. NULL at the end. */
-static const char *next(struct text *text, size_t *size)
+static struct token after(struct token token)
 {
-    skip_space(text);
-    const char *start = text->at;
-    if (*start == '"' || *start == '\'')
-        skip_quoted(text);
-    else if (is_name(*start))
-        while (is_name(*text->at))
-            text->at++;
-    else if (*start)
-        text->at++;
-    *size = (size_t)(text->at - start);
-    return *size ? start : NULL;
-}
-
-static bool is(const char *token, size_t size, const char *word)
-{
-    return token && strlen(word) == size && memcmp(token, word, size) == 0;
+    return next(token.at + token.size);
 }
 
 /* ---- comments ---- */
 
-static bool read_number(const char *from, size_t size, double *number)
+static bool read_number(const char *word, double *number)
 {
-    char word[RUN_NAME], *end;
-    while (size && isspace((unsigned char)*from)) {
-        from++;
-        size--;
-    }
-    if (size == 0 || size >= sizeof word)
-        return false;
-    memcpy(word, from, size);
-    word[size] = 0;
+    char *end;
     if (strcmp(word, "true") == 0 || strcmp(word, "false") == 0) {
         *number = word[0] == 't';
         return true;
     }
     *number = strtod(word, &end);
-    end += *end == 'f';
-    return end != word && !*end;
+    return end != word && (!*end || strcmp(end, "f") == 0);
 }
 
 /* "= 1 (0..4) and any words": the default, then the range. A comment that does not begin with = says nothing. */
-static void read_comment(struct run_parameter *parameter, const char *comment, size_t size)
+static void read_comment(struct run_parameter *parameter, struct token comment)
 {
-    char text[256];
-    size = size < sizeof text ? size : sizeof text - 1;
-    memcpy(text, comment, size);
-    text[size] = 0;
-    const char *at = text + strspn(text, " \t\n");
-    if (*at != '=')
+    char text[256], initial[RUN_NAME], open[2], min[RUN_NAME], max[RUN_NAME], close[2];
+    const char *at = comment.at + 2, *end = comment.at + comment.size - (comment.at[1] == '*' ? 2 : 0);
+    at += strspn(at, " \t\n");
+    if (at >= end || *at != '=')
         return;
-    const char *initial = at + 1 + strspn(at + 1, " \t");
-    size_t length = strcspn(initial, " \t\n(");
-    bool right = read_number(initial, length, &parameter->initial);
-    const char *range = initial + length + strspn(initial + length, " \t");
-    if (right && *range == '(') {
-        const char *dots = strstr(range, ".."), *end = strchr(range, ')');
-        parameter->has_range = right = dots && end && dots < end &&
-                                       read_number(range + 1, (size_t)(dots - range - 1), &parameter->min) &&
-                                       read_number(dots + 2, (size_t)(end - dots - 2), &parameter->max) &&
-                                       parameter->min <= parameter->initial && parameter->initial <= parameter->max;
+    snprintf(text, sizeof text, "%.*s", (int)(end - at), at);
+    text[strcspn(text, "\n")] = 0;
+    snprintf(parameter->wrong, sizeof parameter->wrong, "%.*s", RUN_NAME - 1, text);
+
+    char *bracket = strchr(text, '('), *dots = bracket ? strstr(bracket, "..") : NULL;
+    if (dots)
+        memcpy(dots, "  ", 2); /* or they would be read as a part of the number */
+    int found = sscanf(text, "= %63[^ \t(] %1[(] %63[^ \t)] %63[^ \t)] %1[)]", initial, open, min, max, close);
+    bool right = (found == 1 || (found == 5 && dots)) && read_number(initial, &parameter->initial);
+    if (right && found == 5) {
+        right = read_number(min, &parameter->min) && read_number(max, &parameter->max) &&
+                parameter->min <= parameter->initial && parameter->initial <= parameter->max;
+        parameter->has_range = right;
     }
-    if (!right) {
-        length = strcspn(at, "\n");
-        length = length < sizeof parameter->wrong ? length : sizeof parameter->wrong - 1;
-        memcpy(parameter->wrong, at, length);
-        parameter->wrong[length] = 0;
-    }
+    if (right)
+        parameter->wrong[0] = 0;
 }
 
 /* ---- parameters ---- */
 
-/* One in the list, up to its comma or the closing bracket, which is the result. */
-static char read_parameter(struct text *text, struct run_parameter *parameter)
+/* One in the list, from `at` to its comma or the closing bracket, which is *end. Returns what follows. */
+static const char *read_parameter(const char *at, struct run_parameter *parameter, char *end)
 {
-    const char *token;
-    size_t size, depth = 0;
+    struct token token, comment = { NULL, 0 };
+    size_t depth = 0;
     bool ended = false; /* the name: behind = comes a default of C++ */
 
     *parameter = (struct run_parameter){ .name = "" };
-    text->comment = NULL;
-    while ((token = next(text, &size))) {
-        if (depth == 0 && (*token == ',' || *token == ')'))
+    for (token = next(at); token.size; token = after(token)) {
+        char c = *token.at;
+        if (is_comment(token))
+            comment = token;
+        if (depth == 0 && (c == ',' || c == ')'))
             break;
-        depth += *token == '(' || *token == '[' || *token == '<' || *token == '{';
-        depth -= depth && (*token == ')' || *token == ']' || *token == '>' || *token == '}');
-        ended = ended || *token == '=';
-        if (depth == 0 && !ended && is_name(*token) && !isdigit((unsigned char)*token) &&
-            size < sizeof parameter->name) {
-            memcpy(parameter->name, token, size);
-            parameter->name[size] = 0;
-        }
+        depth += strchr("([<{", c) != NULL;
+        depth -= depth && strchr(")]>}", c);
+        ended = ended || c == '=';
+        if (depth == 0 && !ended && is_name(c) && !isdigit((unsigned char)c))
+            snprintf(parameter->name, sizeof parameter->name, "%.*s", (int)token.size, token.at);
     }
+    *end = *token.at;
     /* A comment behind the comma, in the same line, is of this parameter, too. */
-    const char *rest = text->at + strspn(text->at, " \t");
-    if (token && *token == ',' && !text->comment && rest[0] == '/' && (rest[1] == '/' || rest[1] == '*')) {
-        text->at = rest;
-        skip_comment(text);
-    }
-    if (text->comment)
-        read_comment(parameter, text->comment, text->comment_size);
-    return token ? *token : 0;
+    struct token behind = after(token);
+    if (*end == ',' && !comment.size && is_comment(behind) && !memchr(token.at, '\n', (size_t)(behind.at - token.at)))
+        token = comment = behind;
+    if (comment.size)
+        read_comment(parameter, comment);
+    return token.at + token.size;
 }
 
-static bool read_list(struct text text, uint32_t count, struct run_parameter *parameters)
+static bool read_list(const char *at, uint32_t count, struct run_parameter *parameters)
 {
     char end = ',';
     uint32_t found = 0;
     for (; end == ',' && found < count; found++)
-        end = read_parameter(&text, &parameters[found]);
+        at = read_parameter(at, &parameters[found], &end);
     return end == ')' && found == count;
 }
 
 bool run_parameters(const char *source, const char *kernel, uint32_t count, struct run_parameter *parameters)
 {
-    struct text text = { .at = source };
-    const char *colons = strrchr(kernel, ':'), *token, *before = NULL;
-    const char *name = colons ? colons + 1 : kernel;
-    size_t size, before_size = 0;
+    const char *colons = strrchr(kernel, ':'), *name = colons ? colons + 1 : kernel;
+    struct token before = { source, 0 };
     bool global = false;
 
-    while ((token = next(&text, &size))) {
-        global = (global || is(token, size, "__global__")) && *token != ';' && *token != '{';
-        if (global && *token == '(' && is(before, before_size, name) && read_list(text, count, parameters))
+    for (struct token token = next(source); token.size; token = after(token)) {
+        if (is_comment(token) || *token.at == '#')
+            continue;
+        global = (global || is_word(token, "__global__")) && *token.at != ';' && *token.at != '{';
+        if (global && *token.at == '(' && is_word(before, name) && read_list(token.at + 1, count, parameters))
             return true;
         before = token;
-        before_size = size;
     }
     return false;
 }
