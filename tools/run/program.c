@@ -22,9 +22,10 @@ static bool fail(const struct run *run)
 
 /* ---- settings ---- */
 
-static struct run_setting *find_setting(struct run_program *program, const char *name)
+/* Among those from `first` on. */
+static struct run_setting *find_setting(struct run_program *program, uint32_t first, const char *name)
 {
-    for (uint32_t i = 0; i < program->setting_count; i++)
+    for (uint32_t i = first; i < program->setting_count; i++)
         if (strcmp(program->settings[i].parameter.name, name) == 0)
             return &program->settings[i];
     return NULL;
@@ -35,21 +36,9 @@ static bool is_real(struct sluice_dtype dtype)
     return dtype.code == SLUICE_FLOAT || dtype.code == SLUICE_BFLOAT;
 }
 
-/* "a number from 0 to 4" */
-static const char *text_range(const struct run_setting *setting, char text[RUN_NAME])
-{
-    const char *kind = setting->dtype.code == SLUICE_BOOL ? "0 or 1"
-                       : is_real(setting->dtype)          ? "a number"
-                                                          : "a whole number";
-    if (setting->parameter.has_range)
-        snprintf(text, RUN_NAME, "%s from %g to %g", kind, setting->parameter.min, setting->parameter.max);
-    else
-        snprintf(text, RUN_NAME, "%s", kind);
-    return text;
-}
-
 static bool parse_value(const struct run_setting *setting, const char *text, double *value)
 {
+    const struct run_parameter *parameter = &setting->parameter;
     char *end;
     if (strcmp(text, "true") == 0 || strcmp(text, "on") == 0)
         text = "1";
@@ -63,69 +52,78 @@ static bool parse_value(const struct run_setting *setting, const char *text, dou
     if (!is_real(setting->dtype) &&
         (*value < -2147483648.0 || *value > 4294967295.0 || *value != (double)(int64_t)*value))
         return false;
-    return !setting->parameter.has_range || (*value >= setting->parameter.min && *value <= setting->parameter.max);
+    return !parameter->has_range || (*value >= parameter->min && *value <= parameter->max);
 }
 
 static void say_no_setting(const struct run *run, const struct run_program *program, const char *name)
 {
     const char *names[RUN_SETTINGS];
-    for (uint32_t i = 0; i < program->setting_count; i++)
-        names[i] = program->settings[i].parameter.name;
-    const char *near = text_nearest(name, names, program->setting_count);
+    for (uint32_t i = RUN_GIVEN; i < program->setting_count; i++)
+        names[i - RUN_GIVEN] = program->settings[i].parameter.name;
+    const char *near = text_nearest(name, names, program->setting_count - RUN_GIVEN);
     if (near)
         say_error(run->command, "%s has no setting '%s'; did you mean '%s'?", run->name, name, near);
     else
         say_error(run->command, "%s has no setting '%s'.", run->name, name);
 }
 
-bool run_program_set(const struct run *run, struct run_program *program, const struct run_value *value, bool quiet)
+static void say_wrong_value(const struct run *run, const struct run_setting *setting, const char *text)
 {
-    char range[RUN_NAME];
-    double number;
-    struct run_setting *setting = find_setting(program, value->name);
-    if (!setting) {
-        if (!quiet)
-            say_no_setting(run, program, value->name);
-        return false;
-    }
-    if (!parse_value(setting, value->text, &number)) {
-        if (!quiet)
-            say_error(run->command, "%s takes %s, not '%s'.", value->name, text_range(setting, range), value->text);
-        return false;
-    }
-    setting->value = number;
-    return true;
+    const struct run_parameter *parameter = &setting->parameter;
+    const char *kind = setting->dtype.code == SLUICE_BOOL ? "0 or 1"
+                       : is_real(setting->dtype)          ? "a number"
+                                                          : "a whole number";
+    char range[RUN_NAME] = "";
+    if (parameter->has_range)
+        snprintf(range, sizeof range, " from %g to %g", parameter->min, parameter->max);
+    say_error(run->command, "%s takes %s%s, not '%s'.", parameter->name, kind, range, text);
 }
 
-char *run_program_settings(const struct run_program *program, char *text, size_t size)
+bool run_program_set(const struct run *run, struct run_program *program, const struct run_value *value, bool quiet)
+{
+    struct run_setting *setting = find_setting(program, RUN_GIVEN, value->name);
+    double number;
+    if (setting && parse_value(setting, value->text, &number)) {
+        setting->value = number;
+        return true;
+    }
+    if (!quiet && setting)
+        say_wrong_value(run, setting, value->text);
+    else if (!quiet)
+        say_no_setting(run, program, value->name);
+    return false;
+}
+
+const char *run_program_settings(const struct run_program *program, char *text, size_t size)
 {
     size_t used = 0;
     text[0] = 0;
-    for (uint32_t i = 0; i < program->setting_count && used < size; i++) {
-        const struct run_setting *setting = &program->settings[i];
-        used += (size_t)snprintf(text + used, size - used, "%s%s = %g", i ? ", " : "", setting->parameter.name,
-                                 setting->value);
-        if (setting->parameter.has_range && used < size)
-            used += (size_t)snprintf(text + used, size - used, " (%g to %g)", setting->parameter.min,
-                                     setting->parameter.max);
+    for (uint32_t i = RUN_GIVEN; i < program->setting_count && used < size; i++) {
+        const struct run_parameter *parameter = &program->settings[i].parameter;
+        char range[RUN_NAME] = "";
+        if (parameter->has_range)
+            snprintf(range, sizeof range, " (%g to %g)", parameter->min, parameter->max);
+        used += (size_t)snprintf(text + used, size - used, "%s%s = %g%s", i > RUN_GIVEN ? ", " : "; ", parameter->name,
+                                 program->settings[i].value, range);
     }
     return text;
 }
 
 /* ---- parameters ---- */
 
-static bool bind_setting(const struct run *run, struct run_program *program, const struct run_parameter *parameter,
-                         struct sluice_dtype dtype, struct run_binding *binding)
+/* A number: one that is given, or a setting, at its first use a new one. */
+static bool bind_number(const struct run *run, struct run_program *program, const struct run_parameter *parameter,
+                        struct sluice_dtype dtype, struct run_binding *binding)
 {
-    struct run_setting *setting = find_setting(program, parameter->name);
-    if (parameter->wrong[0]) {
+    struct run_setting *setting = find_setting(program, 0, parameter->name);
+    if (!setting && parameter->wrong[0]) {
         say_error(run->command,
                   "%s: the comment of '%s' is not understood: '%s'. Write a default and a range in it: "
                   "= 1 (0..4)",
                   run->name, parameter->name, parameter->wrong);
         return false;
     }
-    if (!setting && program->setting_count == RUN_SETTINGS) {
+    if (!setting && program->setting_count == RUN_GIVEN + RUN_SETTINGS) {
         say_error(run->command, "%s has more than %d settings.", run->name, RUN_SETTINGS);
         return false;
     }
@@ -133,52 +131,42 @@ static bool bind_setting(const struct run *run, struct run_program *program, con
         setting = &program->settings[program->setting_count++];
         *setting = (struct run_setting){ *parameter, dtype, parameter->initial };
     }
-    *binding = (struct run_binding){ RUN_SETTING, (uint32_t)(setting - program->settings), is_real(dtype) };
+    *binding = (struct run_binding){ RUN_NUMBER, (uint32_t)(setting - program->settings), is_real(dtype) };
     return true;
 }
 
-static bool bind_number(const struct run *run, struct run_program *program, const struct run_parameter *parameter,
-                        struct sluice_dtype dtype, struct run_binding *binding)
+/* Binds the next parameter of a pass. *pictures: how many it has had. */
+static bool bind_parameter(const struct run *run, struct run_program *program, const char *kernel,
+                           const struct sluice_parameter *type, const struct run_parameter *parameter,
+                           uint32_t *pictures)
 {
-    static const char *const names[] = { "time", "frame", "rate" };
-    for (uint32_t i = 0; i < 3; i++)
-        if (strcmp(parameter->name, names[i]) == 0) {
-            *binding = (struct run_binding){ RUN_TIME + i, 0, is_real(dtype) };
-            return true;
-        }
-    return bind_setting(run, program, parameter, dtype, binding);
-}
-
-static bool bind_one(const struct run *run, struct run_program *program, struct run_pass *pass, const char *kernel,
-                     const struct sluice_parameter *type, const struct run_parameter *parameter)
-{
+    struct run_pass *pass = &program->passes[program->pass_count];
     struct run_binding *binding = &pass->bindings[pass->count++];
-    switch (type->kind) {
-    case SLUICE_PARAMETER_OUT: *binding = (struct run_binding){ .kind = RUN_OUT }; return true;
-    case SLUICE_PARAMETER_IN:
-        if (strcmp(parameter->name, "last") == 0) {
-            *binding = (struct run_binding){ .kind = RUN_LAST };
-            program->feedback = true;
-        } else {
-            *binding = (struct run_binding){ .kind = RUN_PICTURE, .index = pass->pictures++ };
-        }
-        return true;
-    case SLUICE_PARAMETER_NUMBER: return bind_number(run, program, parameter, type->dtype, binding);
-    default:
+    if (type->kind == SLUICE_PARAMETER_NUMBER)
+        return bind_number(run, program, parameter, type->dtype, binding);
+    if (type->kind == SLUICE_PARAMETER_OUT) {
+        binding->kind = RUN_OUT;
+    } else if (type->kind == SLUICE_PARAMETER_IN && strcmp(parameter->name, "last") == 0) {
+        binding->kind = RUN_LAST;
+        program->feedback = true;
+    } else if (type->kind == SLUICE_PARAMETER_IN) {
+        *binding = (struct run_binding){ .kind = RUN_PICTURE, .index = (*pictures)++ };
+    } else {
         say_error(run->command,
                   "%s: parameter '%s' of kernel '%s' is neither a picture nor a number: sluice run has nothing for it.",
                   run->name, parameter->name, kernel);
         return false;
     }
+    return true;
 }
 
 /* A pass is a kernel that writes exactly one picture. Others are passed over, unless they were asked for. */
-static bool add_pass(const struct run *run, struct run_program *program, const char *text, const char *name)
+static bool add_pass(const struct run *run, struct run_program *program, const char *name)
 {
     struct sluice_kernel_info info = { .size = sizeof info };
     struct run_parameter parameters[SLUICE_MAX_PARAMETERS];
     struct run_pass *pass = &program->passes[program->pass_count];
-    uint32_t outs = 0;
+    uint32_t outs = 0, pictures = 0;
 
     if (sluice_kernel_get(program->module, name, &pass->kernel) || sluice_kernel_info(pass->kernel, &info))
         return fail(run);
@@ -192,35 +180,21 @@ static bool add_pass(const struct run *run, struct run_program *program, const c
                   name, outs);
         return false;
     }
-    if (!run_parameters(text, name, info.parameter_count, parameters)) {
+    if (!run_parameters(program->text, name, info.parameter_count, parameters)) {
         say_error(run->command, "%s: the parameters of kernel '%s' are not in its text: write them without macros.",
                   run->name, name);
         return false;
     }
     for (uint32_t i = 0; i < info.parameter_count; i++)
-        if (!bind_one(run, program, pass, name, &info.parameters[i], &parameters[i]))
+        if (!bind_parameter(run, program, name, &info.parameters[i], &parameters[i], &pictures))
             return false;
+    pictures -= program->pass_count > 0 && pictures > 0; /* the first one is what the pass before has written */
+    program->channels = pictures > program->channels ? pictures : program->channels;
     program->pass_count++;
     return true;
 }
 
-/* The first pass reads the channels; each later one reads what the pass before it has written, then the channels. */
-static bool check_pictures(const struct run *run, const struct run_program *program)
-{
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < program->pass_count; i++) {
-        uint32_t wanted = program->passes[i].pictures;
-        wanted -= i > 0 && wanted > 0;
-        most = wanted > most ? wanted : most;
-    }
-    if (most == run->from_count || (most < run->from_count && program->pass_count > 1))
-        return true;
-    say_error(run->command, "%s reads %u channel%s, %u %s given.", run->name, most, most == 1 ? "" : "s",
-              run->from_count, run->from_count == 1 ? "is" : "are");
-    return false;
-}
-
-static bool add_passes(const struct run *run, struct run_program *program, const char *text)
+static bool add_passes(const struct run *run, struct run_program *program)
 {
     char name[256];
     for (uint32_t i = 0; sluice_module_kernel(program->module, i, name, sizeof name) == SLUICE_OK; i++) {
@@ -230,14 +204,20 @@ static bool add_passes(const struct run *run, struct run_program *program, const
             say_error(run->command, "%s has more than %d passes.", run->name, RUN_PASSES);
             return false;
         }
-        if (!add_pass(run, program, text, name))
+        if (!add_pass(run, program, name))
             return false;
     }
     if (program->pass_count == 0) {
         say_error(run->command, "%s has no kernel with a sluice_out, which would write frames.", run->name);
         return false;
     }
-    return check_pictures(run, program);
+    /* Of several passes, none need read the channels. */
+    if (program->channels > run->from_count || (program->channels < run->from_count && program->pass_count == 1)) {
+        say_error(run->command, "%s reads %u channel%s, %u %s given.", run->name, program->channels,
+                  program->channels == 1 ? "" : "s", run->from_count, run->from_count == 1 ? "is" : "are");
+        return false;
+    }
+    return true;
 }
 
 /* ---- the source ---- */
@@ -259,24 +239,23 @@ static char *whole_text(const char *text)
     return whole;
 }
 
-static bool load(const struct run *run, struct sluice_device device, const char *text, struct run_program *program)
+static bool load(const struct run *run, struct sluice_device device, struct run_program *program)
 {
-    struct sluice_module_params params = {
-        .size = sizeof params, .name = run->name, .options = run->options, .option_count = run->option_count
-    };
     const char *kernels[] = { run->kernel, CLEAR };
-    char *whole = whole_text(text);
-    if (run->kernel) {
-        params.kernels = kernels;
-        params.kernel_count = 2;
-    }
-    params.kind = SLUICE_MODULE_SOURCE;
+    struct sluice_module_params params = { .size = sizeof params,
+                                           .kind = SLUICE_MODULE_SOURCE,
+                                           .name = run->name,
+                                           .options = run->options,
+                                           .option_count = run->option_count,
+                                           .kernels = run->kernel ? kernels : NULL,
+                                           .kernel_count = run->kernel ? 2 : 0 };
+    char *whole = whole_text(program->text);
     int result =
         whole ? sluice_module_load(device, whole, strlen(whole), &params, &program->module) : SLUICE_E_NO_MEMORY;
     free(whole);
     if (result || sluice_kernel_get(program->module, CLEAR, &program->clear))
         return fail(run);
-    return add_passes(run, program, text);
+    return add_passes(run, program);
 }
 
 struct run_program *run_program_load(const struct run *run, struct sluice_device device, char *text)
@@ -287,7 +266,11 @@ struct run_program *run_program_load(const struct run *run, struct sluice_device
         return NULL;
     }
     program->text = text;
-    if (load(run, device, text, program))
+    program->settings[RUN_TIME].parameter = (struct run_parameter){ .name = "time" };
+    program->settings[RUN_FRAME].parameter = (struct run_parameter){ .name = "frame" };
+    program->settings[RUN_RATE].parameter = (struct run_parameter){ .name = "rate" };
+    program->setting_count = RUN_GIVEN;
+    if (load(run, device, program))
         return program;
     run_program_unload(program);
     return NULL;

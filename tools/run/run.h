@@ -97,7 +97,10 @@ struct run_setting {
     double value;
 };
 
-enum run_binding_kind { RUN_OUT, RUN_PICTURE, RUN_LAST, RUN_TIME, RUN_FRAME, RUN_RATE, RUN_SETTING };
+/* Numbers that are no settings of the user: their places in the list of settings. */
+enum { RUN_TIME, RUN_FRAME, RUN_RATE, RUN_GIVEN };
+
+enum run_binding_kind { RUN_OUT, RUN_PICTURE, RUN_LAST, RUN_NUMBER };
 
 /* What a parameter gets. */
 struct run_binding {
@@ -109,7 +112,7 @@ struct run_binding {
 struct run_pass {
     struct sluice_kernel kernel;
     struct run_binding bindings[SLUICE_MAX_PARAMETERS];
-    uint32_t count, pictures; /* number of parameters, and of those that are RUN_PICTURE */
+    uint32_t count;
 };
 
 #define RUN_PASSES 16
@@ -119,8 +122,8 @@ struct run_program {
     struct sluice_module module;
     struct sluice_kernel clear; /* makes `last` black */
     struct run_pass passes[RUN_PASSES];
-    uint32_t pass_count;
-    struct run_setting settings[RUN_SETTINGS];
+    uint32_t pass_count, channels; /* channels: so many are read */
+    struct run_setting settings[RUN_GIVEN + RUN_SETTINGS];
     uint32_t setting_count;
     bool feedback; /* a pass has `last` */
 };
@@ -133,7 +136,7 @@ bool run_program_set(const struct run *run, struct run_program *program, const s
 
 void run_program_unload(struct run_program *program);
 
-/* "gain = 1 (0 to 4), on = 0"; "" if there are none. */
-char *run_program_settings(const struct run_program *program, char *text, size_t size);
+/* "; gain = 1 (0 to 4), on = 0"; "" if there are none. */
+const char *run_program_settings(const struct run_program *program, char *text, size_t size);
 
 #endif

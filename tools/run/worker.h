@@ -18,18 +18,13 @@ struct run_input {
     int state; /* the last result of acquire that was reported */
 };
 
-/* Memory on the device that holds a picture as TO has it. */
-struct run_image {
-    void *memory;
-    struct sluice_array array;
-};
-
+/* Pictures as TO has them in memory of the device. */
 enum { IMAGE_PASS, IMAGE_NEXT = 2, IMAGE_LAST, IMAGES }; /* passes take turns with two */
 
 struct run_output {
     sluice_writer *writer; /* NULL until the first frame */
     struct sluice_format format;
-    struct run_image images[IMAGES];
+    struct sluice_array images[IMAGES]; /* data: NULL until it is needed */
 };
 
 struct run_worker {
@@ -44,8 +39,8 @@ struct run_worker {
     int64_t next_ns;  /* when the next frame is due, if a clock decides */
     int64_t start_ns; /* of time */
     double time, rate;
-    uint64_t frames, dropped;  /* `frames` counts the dropped ones, too */
-    uint64_t input_hash, torn; /* with --hash */
+    uint64_t frames, dropped; /* `frames` counts the dropped ones, too */
+    uint64_t torn;            /* with --hash */
 
     pthread_t thread; /* which compiles a new version */
     bool compiles;
@@ -70,10 +65,9 @@ int run_output_frame(struct run_worker *worker);
 
 void run_output_close(struct run_worker *worker);
 
-/* With --hash: remembers the first input's hash, before the kernel runs; then checks that it and the hash in its
- * metadata are still right, and replaces the metadata of `frame`, which has room for SLUICE_MAX_META bytes. */
-void run_hash_input(struct run_worker *worker);
-void run_hash_output(struct run_worker *worker, const struct sluice_array *out, struct sluice_frame *frame);
+/* With --hash, when the kernel has run: checks that the first input still has the hash in its metadata, and writes
+ * those of TO's frame. Returns their size. */
+uint32_t run_hash(struct run_worker *worker, const struct sluice_array *out, char meta[SLUICE_MAX_META]);
 
 /* Opens the readers of all FROMs. Returns an exit code. */
 int run_inputs_open(struct run_worker *worker);
