@@ -31,14 +31,14 @@ int run_inputs_open(struct run_worker *worker)
 /* Prints a change of a channel's state once. */
 static void report(const struct run *run, struct run_input *input, int result)
 {
-    if (result == input->state || result == SLUICE_TIMEOUT || result == SLUICE_AGAIN)
+    if (run->quiet || result == input->state || result == SLUICE_TIMEOUT || result == SLUICE_AGAIN)
         return;
     if (result == SLUICE_CLOSED)
-        run_note(run, "'%s' has closed%s", input->name, run->once ? "." : "; waiting for it to open again.");
+        say_error(run->command, "'%s' has closed%s", input->name, run->once ? "." : "; waiting for it to open again.");
     else if (result == SLUICE_NO_WRITER)
-        run_note(run, "waiting for '%s'.", input->name);
+        say_error(run->command, "waiting for '%s'.", input->name);
     else if (result == SLUICE_OK && input->state == SLUICE_CLOSED)
-        run_note(run, "'%s' is back.", input->name);
+        say_error(run->command, "'%s' is back.", input->name);
     input->state = result;
 }
 

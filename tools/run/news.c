@@ -90,10 +90,10 @@ bool run_use(struct run_worker *worker, struct run_program *program)
     bool quiet = worker->program || kept->opened, fit = true;
     for (uint32_t i = 0; i < kept->value_count; i++)
         fit = run_program_set(worker->run, program, &kept->values[i], quiet) && fit;
-    if (worker->program) {
+    if (worker->program && !worker->run->quiet)
+        say_error(worker->run->command, "%s was compiled; the new version runs.", worker->run->name);
+    if (worker->program)
         run_program_unload(worker->program);
-        run_note(worker->run, "%s was compiled; the new version runs.", worker->run->name);
-    }
     worker->program = program;
     kept->untried = strcmp(program->text, kept->works) != 0;
     return fit;
@@ -106,8 +106,8 @@ static void take_file(struct run_worker *worker)
         worker->compiles = false;
         if (worker->compiled)
             (void)run_use(worker, worker->compiled);
-        else if (worker->program)
-            run_note(run, "the last version goes on.");
+        else if (worker->program && !run->quiet)
+            say_error(run->command, "the last version goes on.");
     }
     if (!worker->compiles && was_saved(run)) {
         run->kept->saved_ns = 0;

@@ -61,11 +61,10 @@ static int open_writer(struct run_worker *worker, const struct sluice_format *fo
     int result = sluice_writer_open(&worker->output.writer, &params);
     if (result)
         return run_failure(run, result);
-    if (run->kept->opened)
-        return EXIT_DONE;
+    if (!run->kept->opened && !run->quiet)
+        say_error(run->command, "'%s' is open: %s on %s%s.", run->to, text_format(text, format), worker->device_name,
+                  run_program_settings(worker->program, settings, sizeof settings));
     run->kept->opened = true;
-    run_note(run, "'%s' is open: %s on %s%s.", run->to, text_format(text, format), worker->device_name,
-             run_program_settings(worker->program, settings, sizeof settings));
     return EXIT_DONE;
 }
 
@@ -118,19 +117,15 @@ static struct sluice_argument argument(const struct run_worker *worker, uint32_t
                                        const struct run_binding *binding, struct sluice_argument out)
 {
     const struct sluice_array *images = worker->output.images;
-    uint32_t index = binding->index;
+    const struct run_input *inputs = worker->inputs;
     switch (binding->kind) {
     case RUN_OUT: return out;
     case RUN_LAST: return SLUICE_ARRAY(&images[IMAGE_LAST]);
-    case RUN_PICTURE:
-        if (pass == 0)
-            return SLUICE_FRAME(&worker->inputs[index].frame, worker->inputs[index].array);
-        if (index == 0)
-            return SLUICE_ARRAY(&images[IMAGE_PASS + (pass - 1) % 2]);
-        return SLUICE_FRAME(&worker->inputs[index - 1].frame, worker->inputs[index - 1].array);
+    case RUN_BEFORE: return SLUICE_ARRAY(&images[IMAGE_PASS + (pass - 1) % 2]);
+    case RUN_CHANNEL: return SLUICE_FRAME(&inputs[binding->index].frame, inputs[binding->index].array);
     default: break;
     }
-    double value = worker->program->settings[index].value;
+    double value = worker->program->settings[binding->index].value;
     return binding->real ? SLUICE_REAL(value) : SLUICE_INTEGER((long long)value);
 }
 
@@ -170,20 +165,18 @@ static int write_frame(struct run_worker *worker)
 {
     sluice_writer *writer = worker->output.writer;
     struct sluice_frame frame;
-    struct sluice_array array;
     int result = sluice_writer_begin(writer, SLUICE_DEFAULT, &frame);
     if (result)
         return result;
     if (worker->run->from_count)
         (void)sluice_frame_inherit(&frame, &worker->inputs[0].frame);
     result = run_passes(worker, &frame);
-    if (result == SLUICE_OK)
-        result = sluice_frame_array(&frame, NULL, &array);
     if (result) {
         (void)sluice_writer_cancel(writer, &frame, worker->stream);
         return result;
     }
-    if (worker->run->hash)
+    struct sluice_array array;
+    if (worker->run->hash && sluice_frame_array(&frame, NULL, &array) == SLUICE_OK)
         frame.meta_size = run_hash(worker, &array, frame.meta);
     return sluice_writer_commit(writer, &frame, worker->stream);
 }

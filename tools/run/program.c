@@ -135,10 +135,10 @@ static bool bind_number(const struct run *run, struct run_program *program, cons
     return true;
 }
 
-/* Binds the next parameter of a pass. *pictures: how many it has had. */
+/* Binds the next parameter of a pass. *channel: which one its next picture is; -1: it is what the pass before has
+ * written. */
 static bool bind_parameter(const struct run *run, struct run_program *program, const char *kernel,
-                           const struct sluice_parameter *type, const struct run_parameter *parameter,
-                           uint32_t *pictures)
+                           const struct sluice_parameter *type, const struct run_parameter *parameter, int *channel)
 {
     struct run_pass *pass = &program->passes[program->pass_count];
     struct run_binding *binding = &pass->bindings[pass->count++];
@@ -150,7 +150,8 @@ static bool bind_parameter(const struct run *run, struct run_program *program, c
         binding->kind = RUN_LAST;
         program->feedback = true;
     } else if (type->kind == SLUICE_PARAMETER_IN) {
-        *binding = (struct run_binding){ .kind = RUN_PICTURE, .index = (*pictures)++ };
+        *binding = (struct run_binding){ *channel < 0 ? RUN_BEFORE : RUN_CHANNEL, (uint32_t)*channel, false };
+        ++*channel;
     } else {
         say_error(run->command,
                   "%s: parameter '%s' of kernel '%s' is neither a picture nor a number: sluice run has nothing for it.",
@@ -166,7 +167,8 @@ static bool add_pass(const struct run *run, struct run_program *program, const c
     struct sluice_kernel_info info = { .size = sizeof info };
     struct run_parameter parameters[SLUICE_MAX_PARAMETERS];
     struct run_pass *pass = &program->passes[program->pass_count];
-    uint32_t outs = 0, pictures = 0;
+    uint32_t outs = 0;
+    int channel = program->pass_count > 0 ? -1 : 0;
 
     if (sluice_kernel_get(program->module, name, &pass->kernel) || sluice_kernel_info(pass->kernel, &info))
         return fail(run);
@@ -186,10 +188,10 @@ static bool add_pass(const struct run *run, struct run_program *program, const c
         return false;
     }
     for (uint32_t i = 0; i < info.parameter_count; i++)
-        if (!bind_parameter(run, program, name, &info.parameters[i], &parameters[i], &pictures))
+        if (!bind_parameter(run, program, name, &info.parameters[i], &parameters[i], &channel))
             return false;
-    pictures -= program->pass_count > 0 && pictures > 0; /* the first one is what the pass before has written */
-    program->channels = pictures > program->channels ? pictures : program->channels;
+    if (channel > program->channels)
+        program->channels = channel;
     program->pass_count++;
     return true;
 }
@@ -212,9 +214,10 @@ static bool add_passes(const struct run *run, struct run_program *program)
         return false;
     }
     /* Of several passes, none need read the channels. */
-    if (program->channels > run->from_count || (program->channels < run->from_count && program->pass_count == 1)) {
-        say_error(run->command, "%s reads %u channel%s, %u %s given.", run->name, program->channels,
-                  program->channels == 1 ? "" : "s", run->from_count, run->from_count == 1 ? "is" : "are");
+    int given = (int)run->from_count;
+    if (program->channels > given || (program->channels < given && program->pass_count == 1)) {
+        say_error(run->command, "%s reads %d channel%s, %d %s given.", run->name, program->channels,
+                  program->channels == 1 ? "" : "s", given, given == 1 ? "is" : "are");
         return false;
     }
     return true;

@@ -100,12 +100,13 @@ struct run_setting {
 /* Numbers that are no settings of the user: their places in the list of settings. */
 enum { RUN_TIME, RUN_FRAME, RUN_RATE, RUN_GIVEN };
 
-enum run_binding_kind { RUN_OUT, RUN_PICTURE, RUN_LAST, RUN_NUMBER };
+/* RUN_BEFORE: what the pass before has written. */
+enum run_binding_kind { RUN_OUT, RUN_BEFORE, RUN_CHANNEL, RUN_LAST, RUN_NUMBER };
 
 /* What a parameter gets. */
 struct run_binding {
     enum run_binding_kind kind;
-    uint32_t index; /* of the picture or setting */
+    uint32_t index; /* of the channel or setting */
     bool real;
 };
 
@@ -122,7 +123,8 @@ struct run_program {
     struct sluice_module module;
     struct sluice_kernel clear; /* makes `last` black */
     struct run_pass passes[RUN_PASSES];
-    uint32_t pass_count, channels; /* channels: so many are read */
+    uint32_t pass_count;
+    int channels; /* so many are read */
     struct run_setting settings[RUN_GIVEN + RUN_SETTINGS];
     uint32_t setting_count;
     bool feedback; /* a pass has `last` */

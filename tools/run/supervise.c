@@ -28,7 +28,7 @@ static _Noreturn void be_worker(struct run *run, pid_t parent)
     if (getppid() != parent)
         _exit(EXIT_FAILED);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-        signal(faults[i], SIG_DFL); /* the supervisor reports them */
+        signal(faults[i], SIG_DFL); /* not a sanitizer: the supervisor reports them */
     _exit(run_work(run));
 }
 

@@ -5,7 +5,6 @@
 #include "worker.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,18 +15,6 @@
 #define SLICE        (20 * SLUICE_MS) /* how long a line or a saved file may go unnoticed */
 #define DEFAULT_RATE 60
 
-void run_note(const struct run *run, const char *format, ...)
-{
-    char text[1024];
-    va_list list;
-    if (run->quiet)
-        return;
-    va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    say_error(run->command, "%s", text);
-}
-
 int run_failure(const struct run *run, int result)
 {
     if (result == SLUICE_E_DRIVER)
@@ -37,18 +24,16 @@ int run_failure(const struct run *run, int result)
 
 /* ---- the device ---- */
 
-static bool has_gpu(void)
-{
-    struct sluice_device_report gpu = { .size = sizeof gpu };
-    return sluice_device_probe(0, &gpu) == SLUICE_OK;
-}
-
 /* All frames must be on one device. */
 static int find_device(struct run_worker *worker, char name[64])
 {
     const struct run *run = worker->run;
-    if (!run->from_count)
-        snprintf(name, 64, "%s", run->device ? run->device : has_gpu() ? "cuda:0" : "host");
+    struct sluice_device_report gpu = { .size = sizeof gpu };
+    if (run->from_count == 0)
+        snprintf(name, 64, "%s",
+                 run->device                                 ? run->device
+                 : sluice_device_probe(0, &gpu) == SLUICE_OK ? "cuda:0"
+                                                             : "host");
     for (uint32_t i = 0; i < run->from_count; i++) {
         char other[64];
         int result = sluice_frame_device(&worker->inputs[i].frame, i ? other : name, 64);

@@ -82,7 +82,4 @@ void run_inputs_close(struct run_worker *worker);
 /* A failed call: after a message, the exit code that it means to the supervisor. */
 int run_failure(const struct run *run, int result);
 
-/* Prints a message about a change, unless --quiet. */
-void run_note(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
 #endif
