@@ -604,7 +604,7 @@ TEST_TIMEOUT(a_kernel_that_crashes_is_replaced, 200)
     crash(CRASH);
 }
 
-/* The GPU's context fails while its process lives; that of the fake driver is told to. */
+/* The GPU's context fails while its process lives; the test makes that of the fake driver fail. */
 TEST_TIMEOUT(a_kernel_that_crashes_is_replaced_on_a_gpu, 200)
 {
     use_gpu();
