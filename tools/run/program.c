@@ -2,6 +2,7 @@
  *
  * A compiled source: its kernels, and what each of their parameters gets, by its name.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +13,16 @@
 
 #define CLEAR "sluice_run_clear" /* the kernel that is added to each source */
 
-/* Prints the library's message, unless Ctrl-C has also ended the compiler. */
-static bool fail(const struct run *run)
+/* Prints why a source cannot run, unless Ctrl-C has also ended the compiler. Returns false. */
+static bool __attribute__((format(printf, 2, 3))) refuse(const struct run *run, const char *format, ...)
 {
+    char text[2048];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
     if (!stop_asked())
-        say_error(run->command, "%s", sluice_last_error());
+        say_error(run->command, "%s", text);
     return false;
 }
 
@@ -116,17 +122,13 @@ static bool bind_number(const struct run *run, struct run_program *program, cons
                         struct sluice_dtype dtype, struct run_binding *binding)
 {
     struct run_setting *setting = find_setting(program, 0, parameter->name);
-    if (!setting && parameter->wrong[0]) {
-        say_error(run->command,
-                  "%s: the comment of '%s' is not understood: '%s'. Write a default and a range in it: "
-                  "= 1 (0..4)",
-                  run->name, parameter->name, parameter->wrong);
-        return false;
-    }
-    if (!setting && program->setting_count == RUN_GIVEN + RUN_SETTINGS) {
-        say_error(run->command, "%s has more than %d settings.", run->name, RUN_SETTINGS);
-        return false;
-    }
+    if (!setting && parameter->wrong[0])
+        return refuse(run,
+                      "%s: the comment of '%s' is not understood: '%s'. Write a default and a range in it: "
+                      "= 1 (0..4)",
+                      run->name, parameter->name, parameter->wrong);
+    if (!setting && program->setting_count == RUN_GIVEN + RUN_SETTINGS)
+        return refuse(run, "%s has more than %d settings.", run->name, RUN_SETTINGS);
     if (!setting) {
         setting = &program->settings[program->setting_count++];
         *setting = (struct run_setting){ *parameter, dtype, parameter->initial };
@@ -153,10 +155,9 @@ static bool bind_parameter(const struct run *run, struct run_program *program, c
         *binding = (struct run_binding){ *channel < 0 ? RUN_BEFORE : RUN_CHANNEL, (uint32_t)*channel, false };
         ++*channel;
     } else {
-        say_error(run->command,
-                  "%s: parameter '%s' of kernel '%s' is neither a picture nor a number: sluice run has nothing for it.",
-                  run->name, parameter->name, kernel);
-        return false;
+        return refuse(
+            run, "%s: parameter '%s' of kernel '%s' is neither a picture nor a number: sluice run has nothing for it.",
+            run->name, parameter->name, kernel);
     }
     return true;
 }
@@ -171,22 +172,17 @@ static bool add_pass(const struct run *run, struct run_program *program, const c
     int channel = program->pass_count > 0 ? -1 : 0;
 
     if (sluice_kernel_get(program->module, name, &pass->kernel) || sluice_kernel_info(pass->kernel, &info))
-        return fail(run);
+        return refuse(run, "%s", sluice_last_error());
     for (uint32_t i = 0; i < info.parameter_count; i++)
         outs += info.parameters[i].kind == SLUICE_PARAMETER_OUT;
     if (outs != 1 && !run->kernel)
         return true;
-    if (outs != 1) {
-        say_error(run->command,
-                  "%s: kernel '%s' has %u parameters that are a sluice_out; sluice run needs exactly one.", run->name,
-                  name, outs);
-        return false;
-    }
-    if (!run_parameters(program->text, name, info.parameter_count, parameters)) {
-        say_error(run->command, "%s: the parameters of kernel '%s' are not in its text: write them without macros.",
-                  run->name, name);
-        return false;
-    }
+    if (outs != 1)
+        return refuse(run, "%s: kernel '%s' has %u parameters that are a sluice_out; sluice run needs exactly one.",
+                      run->name, name, outs);
+    if (!run_parameters(program->text, name, info.parameter_count, parameters))
+        return refuse(run, "%s: the parameters of kernel '%s' are not in its text: write them without macros.",
+                      run->name, name);
     for (uint32_t i = 0; i < info.parameter_count; i++)
         if (!bind_parameter(run, program, name, &info.parameters[i], &parameters[i], &channel))
             return false;
@@ -202,24 +198,18 @@ static bool add_passes(const struct run *run, struct run_program *program)
     for (uint32_t i = 0; sluice_module_kernel(program->module, i, name, sizeof name) == SLUICE_OK; i++) {
         if (strcmp(name, CLEAR) == 0)
             continue;
-        if (program->pass_count == RUN_PASSES) {
-            say_error(run->command, "%s has more than %d passes.", run->name, RUN_PASSES);
-            return false;
-        }
+        if (program->pass_count == RUN_PASSES)
+            return refuse(run, "%s has more than %d passes.", run->name, RUN_PASSES);
         if (!add_pass(run, program, name))
             return false;
     }
-    if (program->pass_count == 0) {
-        say_error(run->command, "%s has no kernel with a sluice_out, which would write frames.", run->name);
-        return false;
-    }
+    if (program->pass_count == 0)
+        return refuse(run, "%s has no kernel with a sluice_out, which would write frames.", run->name);
     /* Of several passes, none need read the channels. */
     int given = (int)run->from_count;
-    if (program->channels > given || (program->channels < given && program->pass_count == 1)) {
-        say_error(run->command, "%s reads %d channel%s, %d %s given.", run->name, program->channels,
-                  program->channels == 1 ? "" : "s", given, given == 1 ? "is" : "are");
-        return false;
-    }
+    if (program->channels > given || (program->channels < given && program->pass_count == 1))
+        return refuse(run, "%s reads %d channel%s, %d %s given.", run->name, program->channels,
+                      program->channels == 1 ? "" : "s", given, given == 1 ? "is" : "are");
     return true;
 }
 
@@ -257,7 +247,7 @@ static bool load(const struct run *run, struct sluice_device device, struct run_
         whole ? sluice_module_load(device, whole, strlen(whole), &params, &program->module) : SLUICE_E_NO_MEMORY;
     free(whole);
     if (result || sluice_kernel_get(program->module, CLEAR, &program->clear))
-        return fail(run);
+        return refuse(run, "%s", sluice_last_error());
     return add_passes(run, program);
 }
 
