@@ -49,25 +49,19 @@ static void release(struct run_worker *worker, struct run_input *input)
     input->held = false;
 }
 
-/* Chooses the first image of a new frame; without one, the launch will say so. */
-static void choose_array(struct run_input *input)
-{
-    struct sluice_array array = { .name = "" };
-    for (uint32_t i = 0; i < input->frame.array_count && !array.image.pixel_format; i++)
-        (void)sluice_frame_array_at(&input->frame, i, &array);
-    memcpy(input->array, array.name, sizeof input->array);
-}
-
 /* Returns a result of the library. */
 static int take(struct run_worker *worker, struct run_input *input, int64_t timeout_ns)
 {
     struct sluice_frame frame;
+    struct sluice_array array = { .name = "" };
     int result = sluice_reader_acquire(input->reader, SLUICE_ON_CPU, timeout_ns, &frame);
     if (result == SLUICE_OK) {
         release(worker, input);
         input->frame = frame;
         input->held = true;
-        choose_array(input);
+        for (uint32_t i = 0; i < frame.array_count && !array.image.pixel_format; i++)
+            (void)sluice_frame_array_at(&frame, i, &array);
+        memcpy(input->array, array.name, sizeof input->array); /* without an image, the launch will say so */
     }
     report(worker->run, input, result);
     return result;

@@ -45,8 +45,8 @@ static int choose_format(const struct run_worker *worker, struct sluice_format *
 static void free_images(struct run_worker *worker)
 {
     for (int i = 0; i < IMAGES; i++)
-        if (worker->output.images[i].data)
-            (void)sluice_memory_free(worker->stream, &worker->output.images[i].data);
+        if (worker->images[i].data)
+            (void)sluice_memory_free(worker->stream, &worker->images[i].data);
 }
 
 static int open_writer(struct run_worker *worker, const struct sluice_format *format)
@@ -58,7 +58,7 @@ static int open_writer(struct run_worker *worker, const struct sluice_format *fo
     params.device = worker->device_name;
     params.format = format;
     params.slots = run->slots;
-    int result = sluice_writer_open(&worker->output.writer, &params);
+    int result = sluice_writer_open(&worker->writer, &params);
     if (result)
         return run_failure(run, result);
     if (!run->kept->opened && !run->quiet)
@@ -71,21 +71,20 @@ static int open_writer(struct run_worker *worker, const struct sluice_format *fo
 int run_output_prepare(struct run_worker *worker)
 {
     struct sluice_format format;
-    struct run_output *output = &worker->output;
     int code = choose_format(worker, &format);
-    if (code != EXIT_DONE || (output->writer && same_format(&format, &output->format)))
+    if (code != EXIT_DONE || (worker->writer && same_format(&format, &worker->format)))
         return code;
-    if (!output->writer) {
+    if (!worker->writer) {
         code = open_writer(worker, &format);
     } else {
-        int result = sluice_writer_reformat(output->writer, &format);
+        int result = sluice_writer_reformat(worker->writer, &format);
         if (result == SLUICE_E_BUSY)
             return EXIT_DONE; /* readers still hold frames of too many older formats: with the next frame, perhaps */
         code = result ? run_failure(worker->run, result) : EXIT_DONE;
     }
     if (code == EXIT_DONE) {
         free_images(worker);
-        output->format = format;
+        worker->format = format;
     }
     return code;
 }
@@ -95,7 +94,7 @@ int run_output_prepare(struct run_worker *worker)
 static int launch(struct run_worker *worker, struct sluice_kernel kernel, const struct sluice_argument *arguments,
                   uint32_t count)
 {
-    const struct sluice_image *image = &worker->output.format.arrays[0].image;
+    const struct sluice_image *image = &worker->format.arrays[0].image;
     struct sluice_launch shape = { .size = sizeof shape, .over = { image->width, image->height } };
     return sluice_launch(kernel, worker->stream, &shape, arguments, count);
 }
@@ -103,10 +102,10 @@ static int launch(struct run_worker *worker, struct sluice_kernel kernel, const 
 /* Memory for an image, allocated at its first use; it is black then. */
 static int need_image(struct run_worker *worker, int index)
 {
-    struct sluice_array *image = &worker->output.images[index];
+    struct sluice_array *image = &worker->images[index];
     if (image->data)
         return SLUICE_OK;
-    *image = worker->output.format.arrays[0];
+    *image = worker->format.arrays[0];
     int result = sluice_memory_alloc(worker->device, worker->stream, image->nbytes, &image->data);
     struct sluice_argument out = SLUICE_ARRAY(image);
     return result ? result : launch(worker, worker->program->clear, &out, 1);
@@ -116,7 +115,7 @@ static int need_image(struct run_worker *worker, int index)
 static struct sluice_argument argument(const struct run_worker *worker, uint32_t pass,
                                        const struct run_binding *binding, struct sluice_argument out)
 {
-    const struct sluice_array *images = worker->output.images;
+    const struct sluice_array *images = worker->images;
     const struct run_input *inputs = worker->inputs;
     switch (binding->kind) {
     case RUN_OUT: return out;
@@ -139,7 +138,7 @@ static int run_pass(struct run_worker *worker, uint32_t index, const struct slui
         int target = final ? IMAGE_NEXT : IMAGE_PASS + (int)(index % 2), result = need_image(worker, target);
         if (result)
             return result;
-        out = SLUICE_ARRAY(&worker->output.images[target]);
+        out = SLUICE_ARRAY(&worker->images[target]);
     }
     for (uint32_t i = 0; i < pass->count; i++)
         arguments[i] = argument(worker, index, &pass->bindings[i], out);
@@ -163,7 +162,7 @@ static int run_passes(struct run_worker *worker, const struct sluice_frame *fram
 /* Straight into a slot of TO. */
 static int write_frame(struct run_worker *worker)
 {
-    sluice_writer *writer = worker->output.writer;
+    sluice_writer *writer = worker->writer;
     struct sluice_frame frame;
     int result = sluice_writer_begin(writer, SLUICE_DEFAULT, &frame);
     if (result)
@@ -184,7 +183,7 @@ static int write_frame(struct run_worker *worker)
 /* Into memory of our own, which the next frame's `last` is, and by a copy into TO. */
 static int send_frame(struct run_worker *worker)
 {
-    struct sluice_array *images = worker->output.images, next;
+    struct sluice_array *images = worker->images, next;
     struct sluice_frame frame = worker->inputs[0].frame; /* for its time and metadata; zeros if there is no FROM */
     char meta[SLUICE_MAX_META];
     int result = run_passes(worker, NULL);
@@ -197,7 +196,7 @@ static int send_frame(struct run_worker *worker)
         frame.meta_size = run_hash(worker, &next, meta);
         frame.meta = meta;
     }
-    return sluice_writer_send_frame(worker->output.writer, &frame, &next, 1, worker->stream, NULL);
+    return sluice_writer_send_frame(worker->writer, &frame, &next, 1, worker->stream, NULL);
 }
 
 int run_output_frame(struct run_worker *worker)
@@ -213,5 +212,5 @@ int run_output_frame(struct run_worker *worker)
 void run_output_close(struct run_worker *worker)
 {
     free_images(worker);
-    sluice_writer_close(&worker->output.writer);
+    sluice_writer_close(&worker->writer);
 }

@@ -21,12 +21,6 @@ struct run_input {
 /* Pictures as TO has them in memory of the device. */
 enum { IMAGE_PASS, IMAGE_NEXT = 2, IMAGE_LAST, IMAGES }; /* passes take turns with two */
 
-struct run_output {
-    sluice_writer *writer; /* NULL until the first frame */
-    struct sluice_format format;
-    struct sluice_array images[IMAGES]; /* data: NULL until it is needed */
-};
-
 struct run_worker {
     struct run *run;
     char device_name[64];
@@ -35,9 +29,11 @@ struct run_worker {
     struct run_program *program;
     char *text; /* of the first version, then of the one that is compiled */
     struct run_input inputs[RUN_INPUTS];
-    struct run_output output;
-    int64_t next_ns;  /* when the next frame is due, if a clock decides */
-    int64_t start_ns; /* of time */
+    sluice_writer *writer; /* NULL until the first frame */
+    struct sluice_format format;
+    struct sluice_array images[IMAGES]; /* data: NULL until it is needed */
+    int64_t next_ns;                    /* when the next frame is due, if a clock decides */
+    int64_t start_ns;                   /* of time */
     double time, rate;
     uint64_t frames, dropped; /* `frames` counts the dropped ones, too */
     uint64_t torn;            /* with --hash */
