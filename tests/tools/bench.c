@@ -26,7 +26,7 @@ static const char shape[] =
     "{'handoff_spinning', 'handoff_sleeping', 'handoff_size', 'readers_waiting_latency', " \
     "'readers_waiting_commit', 'loaded_spinning', 'loaded_sleeping'}"
 
-#define KERNELS "{'kernel_launch', 'kernel_barrier', 'kernel_sobel'}"
+#define BENCH_KERNELS "{'kernel_launch', 'kernel_barrier', 'kernel_sobel'}"
 
 static void check_empty_folder(const char *path)
 {
@@ -46,9 +46,9 @@ TEST_TIMEOUT(bench_measures_every_row, 120)
     check_json(p.out, shape);
     check_json(p.out, "{r['bench'] for r in d['rows']} == " HANDOFFS " | {'clock_read', 'begin_commit', "
                       "'acquire_release', 'readers_idle_begin_commit', 'send', 'fetch', 'idle_cpu', "
-                      "'kill_reader', 'kill_writer', 'connect'} | " KERNELS);
+                      "'kill_reader', 'kill_writer', 'connect'} | " BENCH_KERNELS);
     check_json(p.out,
-               HAVE_LIMITS(HANDOFFS " | " KERNELS
+               HAVE_LIMITS(HANDOFFS " | " BENCH_KERNELS
                                     " | {'send', 'fetch', 'idle_cpu', 'kill_reader', 'kill_writer', 'connect'}"));
     check_json(p.out, VALUES("readers_waiting_latency", "readers") " == {1, 2, 4, 8, 16, 32, 64}");
     check_json(p.out, VALUES("readers_waiting_commit", "readers") " == {1, 2, 4, 8, 16, 32, 64}");
