@@ -268,10 +268,7 @@ static uint64_t id_of(const struct sl_stream *stream)
 
 static int queue_wait(struct sl_stream *stream, struct sl_stream *other)
 {
-    if (stream == other)
-        return 0;
-    sl_stream_add_order(id_of(other), id_of(stream), false);
-    return stream->object.device->ops->stream_wait_stream(stream, other);
+    return stream == other ? 0 : sl_streams_wait(&stream, 1, &other, 1);
 }
 
 /* Makes `stream` wait for one. `blocking`: it is ordered behind the default stream. */

@@ -42,7 +42,9 @@ enum sl_capture sl_cuda_stream_capture(struct sl_stream *stream);
 void sl_cuda_stream_queue(const struct sl_stream *stream, struct sl_stream_queue *queue);
 int sl_cuda_stream_query(struct sl_stream *stream);
 int sl_cuda_stream_synchronize(struct sl_stream *stream);
-int sl_cuda_stream_wait_stream(struct sl_stream *stream, struct sl_stream *other);
+void sl_cuda_streams_state(struct sl_stream *const *streams, uint32_t count, enum sl_stream_state *states);
+int sl_cuda_streams_wait(struct sl_stream *const *streams, uint32_t count, struct sl_stream *const *others,
+                         uint32_t other_count);
 int sl_cuda_stream_wait_event(struct sl_stream *stream, struct sl_event *event);
 
 /* stream_retire.c: an owned stream whose handle has ended, and which captures nothing, is destroyed; once its work is

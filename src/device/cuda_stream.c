@@ -193,6 +193,24 @@ int sl_cuda_stream_query(struct sl_stream *stream)
     return r;
 }
 
+static enum sl_stream_state state_of(struct sl_stream *stream)
+{
+    if (!sl_cuda_is_not_capturing(sl_cuda_stream_of(stream))) /* a query would invalidate the capture */
+        return SL_STREAM_CAPTURES;
+    return sl_cuda.StreamQuery(sl_cuda_stream_of(stream)) == SL_CU_OK ? SL_STREAM_IDLE : SL_STREAM_BUSY;
+}
+
+void sl_cuda_streams_state(struct sl_stream *const *streams, uint32_t count, enum sl_stream_state *states)
+{
+    struct sl_cuda_scope scope;
+    bool entered = sl_cuda_enter(context_of(streams[0]), SL_CUDA_RELAXED, &scope) == 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        states[i] = entered ? state_of(streams[i]) : SL_STREAM_BUSY; /* the next call reports the failure */
+    if (entered)
+        sl_cuda_leave(&scope);
+}
+
 int sl_cuda_stream_synchronize(struct sl_stream *stream)
 {
     struct sl_cuda_context *context = context_of(stream);
@@ -274,66 +292,118 @@ int sl_cuda_stream_wait_event(struct sl_stream *stream, struct sl_event *event)
     return r;
 }
 
+/* What others wait for: an event behind a stream's work, and the capture that this work is in (0: none). */
+struct mark {
+    struct sl_stream *stream;
+    struct sl_cu_event *event;
+    uint64_t part;
+};
+
 /* Waits that were queued for the event remain valid. An event that was recorded in a capture is not
  * reused. */
-static void unmark(struct sl_stream *other, struct sl_cu_event *event, uint64_t part)
+static void unmark(const struct mark *mark)
 {
+    struct sl_cu_event *event = mark->event;
     struct sl_cuda_scope scope;
 
-    if (part == 0)
-        event = event_of(
-            sl_exchange(&other->spare_event, (uintptr_t)event)); /* NULL unless another thread has put one back */
-    if (event && sl_cuda_enter(context_of(other), SL_CUDA_RELAXED, &scope) == 0) {
+    if (mark->part == 0)
+        event = event_of(sl_exchange(&mark->stream->spare_event,
+                                     (uintptr_t)event)); /* NULL unless another thread has put one back */
+    if (event && sl_cuda_relax(context_of(mark->stream), &scope) == 0) {
         sl_cuda.EventDestroy(event);
         sl_cuda_leave(&scope);
     }
 }
 
-/* Records an event of the context behind what is queued on `other`: the event of the last time,
- * unless another thread is using it. */
-static int record_event(struct sl_stream *other, struct sl_cu_event **event, uint64_t *part)
+static int create_event(struct sl_cuda_context *context, struct sl_cu_event **event)
 {
-    struct sl_cuda_context *context = context_of(other);
     struct sl_cuda_scope scope;
-    int r;
+    int r = sl_cuda_relax(context, &scope);
 
-    *event = event_of(sl_exchange(&other->spare_event, 0));
-    *part = 0;
-    r = sl_cuda_enter(context, *event ? SL_CUDA_PLAIN : SL_CUDA_RELAXED, &scope);
-    if (r != 0)
-        return r; /* the event was destroyed with the context */
-    if (!*event)
+    if (r == 0) {
         r = sl_cu(context, EventCreate, event, SL_CU_EVENT_DISABLE_TIMING);
-    if (r == 0)
-        r = sl_cuda_stream_part(other, part);
-    if (r == 0)
-        r = sl_cu(context, EventRecord, *event, sl_cuda_stream_of(other));
-    sl_cuda_leave(&scope);
-    if (r != 0 && *event)
-        unmark(other, *event, *part);
+        sl_cuda_leave(&scope);
+    }
     return r;
 }
 
-int sl_cuda_stream_wait_stream(struct sl_stream *stream, struct sl_stream *other)
+/* Records an event of the context behind what is queued on `stream`: the event of the last time,
+ * unless another thread is using it. */
+static int record(struct sl_stream *stream, struct mark *mark)
 {
     struct sl_cuda_context *context = context_of(stream);
-    struct sl_cuda_scope scope;
-    struct sl_cu_event *event;
-    uint64_t part, others;
-    int r = record_event(other, &event, &others);
-    if (r != 0)
-        return r;
-    r = sl_cuda_enter(context, SL_CUDA_PLAIN, &scope);
-    if (r == 0) {
-        r = sl_cuda_stream_part(stream, &part);
-        if (r == 0)
-            r = may_wait(stream, part, others);
-        if (r == 0)
-            r = sl_cu(context, StreamWaitEvent, sl_cuda_stream_of(stream), event, 0);
-        sl_cuda_leave(&scope);
-        if (r == 0 && others != 0)
-            note_wait(stream, part, other, others);
-    }
-    unmark(other, event, others);
+    int r = 0;
+
+    *mark = (struct mark){ .stream = stream, .event = event_of(sl_exchange(&stream->spare_event, 0)) };
+    if (!mark->event)
+        r = create_event(context, &mark->event);
+    if (r == 0)
+        r = sl_cuda_stream_part(stream, &mark->part);
+    if (r == 0)
+        r = sl_cu(context, EventRecord, mark->event, sl_cuda_stream_of(stream));
+    if (r != 0 && mark->event)
+        unmark(mark);
     return r;
+}
+
+static int wait_for(struct sl_stream *stream, const struct mark *marks, uint32_t count)
+{
+    uint64_t part;
+    int result = sl_cuda_stream_part(stream, &part);
+
+    if (result != 0)
+        return result;
+    for (uint32_t i = 0; i < count; i++) {
+        int r = may_wait(stream, part, marks[i].part);
+        if (r == 0)
+            r = sl_cu(context_of(stream), StreamWaitEvent, sl_cuda_stream_of(stream), marks[i].event, 0);
+        if (r == 0 && marks[i].part != 0) {
+            note_wait(stream, part, marks[i].stream, marks[i].part);
+            part = marks[i].part;
+        }
+        result = r ? r : result;
+    }
+    return result;
+}
+
+static int wait_for_all(struct sl_stream *const *streams, uint32_t count, const struct mark *marks, uint32_t mark_count)
+{
+    struct sl_cuda_scope scope = { .pushed = false };
+    struct sl_cuda_context *context = context_of(streams[0]);
+    bool elsewhere = context != context_of(marks[0].stream);
+    int result = elsewhere ? sl_cuda_enter(context, SL_CUDA_PLAIN, &scope) : 0;
+
+    if (result != 0)
+        return result;
+    for (uint32_t i = 0; i < count; i++) {
+        int r = wait_for(streams[i], marks, mark_count);
+        result = r ? r : result;
+    }
+    sl_cuda_leave(&scope);
+    return result;
+}
+
+int sl_cuda_streams_wait(struct sl_stream *const *streams, uint32_t count, struct sl_stream *const *others,
+                         uint32_t other_count)
+{
+    struct mark marks[SL_DEVICE_FORKS];
+    struct sl_cuda_scope scope;
+    uint32_t recorded = 0;
+    int result = sl_cuda_enter(context_of(others[0]), SL_CUDA_PLAIN, &scope);
+
+    if (result != 0)
+        return result;
+    for (uint32_t i = 0; i < other_count; i++) {
+        int r = record(others[i], &marks[recorded]);
+        recorded += r == 0;
+        result = r ? r : result;
+    }
+    if (recorded > 0) {
+        int r = wait_for_all(streams, count, marks, recorded);
+        result = r ? r : result;
+    }
+    for (uint32_t i = 0; i < recorded; i++)
+        unmark(&marks[i]);
+    sl_cuda_leave(&scope);
+    return result;
 }

@@ -98,6 +98,7 @@ static void finish_device(struct sl_object *object)
 
     device->ops->close(device);
     sl_mutex_finish(&device->lock);
+    sl_mutex_finish(&device->fork_lock);
     sl_device_count(SL_HANDLE_DEVICE, -1);
 }
 
@@ -119,6 +120,7 @@ int sl_device_open_as(const struct sl_device_ops *ops, const char *name, struct 
     r = ops->open(device);
     if (r == 0) {
         sl_mutex_init(&device->lock);
+        sl_mutex_init(&device->fork_lock);
         device->object.finish = finish_device;
         sl_device_count(SL_HANDLE_DEVICE, 1);
         r = sl_object_name(&device->object, &handle->id);

@@ -7,8 +7,8 @@
  * device.c is the one file that lists the kinds.
  *
  * A thread that uses an object holds a reference to it. An object that is ended meanwhile loses its handle at
- * once, and its native object when the last reference is dropped. So no lock is held while a kind works, and
- * nothing is destroyed while a thread uses it.
+ * once, and its native object when the last reference is dropped. So no lock but a device's fork_lock is held while a
+ * kind works, and nothing is destroyed while a thread uses it.
  */
 #ifndef SL_DEVICE_DEVICE_H
 #define SL_DEVICE_DEVICE_H
@@ -27,6 +27,11 @@
 #define SL_DEVICE_FORKS       32 /* streams that it lends to parallel sections */
 #define SL_CONVERT_KERNELS    5
 
+/* A stream that the device lends to parallel sections. */
+struct sl_loan {
+    struct sluice_stream stream, parent; /* stream: 0, or one that has ended: none. parent: 0: it is not lent */
+};
+
 struct sl_device {
     struct sl_object object;
     const struct sl_device_ops *ops;
@@ -38,10 +43,12 @@ struct sl_device {
     struct sl_object *objects; /* its streams and events: a handle ends exactly when its object leaves the list */
     uint64_t default_stream;   /* its handle; 0 until first requested */
     struct sl_stream *by_native[1 << SL_DEVICE_NATIVE_BITS];
-    struct sl_retired_stream *retired;        /* the kind's: streams whose handles have ended, and whose work has not */
-    struct sl_stream *forks[SL_DEVICE_FORKS]; /* those that exist, the one that was given back last at the end */
-    uint32_t fork_count, fork_making;         /* how many exist; how many more are being made */
-    sl_word convert[SL_CONVERT_KERNELS];      /* handles of the kernels of convert/cuda.c; 0: not loaded. No lock */
+    struct sl_retired_stream *retired;   /* the kind's: streams whose handles have ended, and whose work has not */
+    sl_word convert[SL_CONVERT_KERNELS]; /* handles of the kernels of convert/cuda.c; 0: not loaded. No lock */
+
+    sl_mutex fork_lock; /* guards the members below; held during a whole fork or join */
+    struct sl_loan forks[SL_DEVICE_FORKS];
+    uint32_t next_fork; /* where to look for a stream first */
 };
 
 /* What to call when a wrapped stream's handle has ended and nothing uses it any more. */
@@ -64,7 +71,6 @@ struct sl_stream {
     struct sl_stream_release *releases;
     unsigned current;    /* number of entries on all threads' stacks of current streams; the device's lock */
     bool forked;         /* it is one of device->forks */
-    uint64_t lent_to;    /* the parent's handle; SL_FORK_MOVING: a call is lending it or taking it back; 0: to none */
     sl_word spare_event; /* the kind's: an event that no call uses now, for streams that wait for this one; 0: none */
     sl_word part;        /* host: what it is in a capture; CUDA: the capture that it joined, and that no stream has
                             waited for since; 0: nothing */
@@ -84,6 +90,12 @@ enum sl_capture {
     SL_CAPTURE_NONE,
     SL_CAPTURE_ACTIVE,  /* it is capturing, or its capture was invalidated */
     SL_CAPTURE_BLOCKED, /* another stream's capture prohibits the use of this one */
+};
+
+enum sl_stream_state {
+    SL_STREAM_IDLE,
+    SL_STREAM_BUSY,
+    SL_STREAM_CAPTURES, /* or it cannot be used */
 };
 
 /* Where a stream's work is queued. Two handles may refer to one place. */
@@ -127,8 +139,13 @@ struct sl_device_ops {
     int (*stream_query)(struct sl_stream *stream); /* 0 or SLUICE_NOT_READY */
     int (*stream_synchronize)(struct sl_stream *stream);
 
-    /* `other` and `event` may belong to another device of this kind. */
-    int (*stream_wait_stream)(struct sl_stream *stream, struct sl_stream *other);
+    /* Of streams that nothing else uses now. */
+    void (*streams_state)(struct sl_stream *const *streams, uint32_t count, enum sl_stream_state *states);
+
+    /* Each of `streams` waits for each of `others`, up to SL_DEVICE_FORKS of one device, and not the same. If a wait
+     * fails, the others are still queued. `others` and `event` may belong to another device of this kind. */
+    int (*streams_wait)(struct sl_stream *const *streams, uint32_t count, struct sl_stream *const *others,
+                        uint32_t other_count);
     int (*stream_wait_event)(struct sl_stream *stream, struct sl_event *event);
 
     int (*event_create)(struct sl_event *event); /* by ->timing and ->sleep; sets ->native */
@@ -225,6 +242,10 @@ void sl_deferred_cancel(struct sl_deferred *deferred);
 /* Calls both hooks, if they are set. */
 void sl_stream_add_order(uint64_t from, uint64_t to, bool anew);
 
+/* Queues the waits by the kind's function of this name, and calls both hooks. */
+int sl_streams_wait(struct sl_stream *const *streams, uint32_t count, struct sl_stream *const *others,
+                    uint32_t other_count);
+
 /* To be called when a stream's handle has ended: runs what was deferred for it while its owner still knows the stream.
  * With no lock held; the caller holds a reference to the stream. */
 void sl_deferred_end_stream(struct sl_stream *stream);
@@ -276,21 +297,6 @@ static inline bool sl_stream_is_default(const struct sl_stream *stream)
 void sl_stream_listed(struct sl_stream *stream);
 void sl_stream_unlisted(struct sl_stream *stream);
 struct sl_stream *sl_stream_by_native(struct sl_device *device, uintptr_t native);
-
-/* ---- fork_pool.c: the streams that a device lends. Under the device's lock ---- */
-
-#define SL_FORK_MOVING 1
-
-/* A forked stream has joined or left the device's list. */
-void sl_fork_listed(struct sl_stream *stream);
-void sl_fork_unlisted(struct sl_stream *stream);
-
-/* The first one from *at on that is lent to nobody, and that captures a graph or not; *at is then behind it. NULL if
- * there is none. */
-struct sl_stream *sl_fork_next(struct sl_device *device, enum sl_capture state, uint32_t *at);
-
-/* Puts it at the end. */
-void sl_fork_give_back(struct sl_stream *stream);
 
 /* ---- graphs on host, and what their captures record (host_capture.c) ---- */
 

@@ -55,11 +55,8 @@ static void list(struct sl_device *device, struct sl_object *object)
         device->objects->previous = object;
     device->objects = object;
     object->listed = true;
-    if (object->kind != SL_HANDLE_STREAM)
-        return;
-    sl_stream_listed((struct sl_stream *)object);
-    if (((struct sl_stream *)object)->forked)
-        sl_fork_listed((struct sl_stream *)object);
+    if (object->kind == SL_HANDLE_STREAM)
+        sl_stream_listed((struct sl_stream *)object);
 }
 
 static void unlist(struct sl_device *device, struct sl_object *object)
@@ -72,11 +69,8 @@ static void unlist(struct sl_device *device, struct sl_object *object)
         object->next->previous = object->previous;
     object->next = object->previous = NULL;
     object->listed = false;
-    if (object->kind != SL_HANDLE_STREAM)
-        return;
-    sl_stream_unlisted((struct sl_stream *)object);
-    if (((struct sl_stream *)object)->forked)
-        sl_fork_unlisted((struct sl_stream *)object);
+    if (object->kind == SL_HANDLE_STREAM)
+        sl_stream_unlisted((struct sl_stream *)object);
 }
 
 int sl_device_adopt(struct sl_object *object, uint64_t (*known)(struct sl_object *object), uint64_t *id)

@@ -74,6 +74,24 @@ static int host_stream_done(struct sl_stream *stream)
     return 0;
 }
 
+static void host_streams_state(struct sl_stream *const *streams, uint32_t count, enum sl_stream_state *states)
+{
+    for (uint32_t i = 0; i < count; i++)
+        states[i] = sl_host_captures(streams[i]) ? SL_STREAM_CAPTURES : SL_STREAM_IDLE;
+}
+
+static int host_streams_wait(struct sl_stream *const *streams, uint32_t count, struct sl_stream *const *others,
+                             uint32_t other_count)
+{
+    int result = 0;
+
+    for (uint32_t i = 0; i < count * other_count; i++) {
+        int r = sl_host_capture_wait_stream(streams[i / other_count], others[i % other_count]);
+        result = r ? r : result;
+    }
+    return result;
+}
+
 static int host_event_create(struct sl_event *event)
 {
     struct sl_host_event *own = calloc(1, sizeof *own);
@@ -140,7 +158,8 @@ const struct sl_device_ops sl_device_host = {
     .stream_queue = host_stream_queue,
     .stream_query = host_stream_done,
     .stream_synchronize = host_stream_done,
-    .stream_wait_stream = sl_host_capture_wait_stream,
+    .streams_state = host_streams_state,
+    .streams_wait = host_streams_wait,
     .stream_wait_event = sl_host_capture_wait_event,
     .event_create = host_event_create,
     .event_destroy = host_event_destroy,

@@ -20,6 +20,16 @@ static int same_kind(struct sl_stream *stream, struct sl_object *other, const ch
                    stream->object.device->name, what, other->device->name);
 }
 
+int sl_streams_wait(struct sl_stream *const *streams, uint32_t count, struct sl_stream *const *others,
+                    uint32_t other_count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t j = 0; j < other_count; j++)
+            sl_stream_add_order(atomic_load_explicit(&others[j]->object.id, memory_order_relaxed),
+                                atomic_load_explicit(&streams[i]->object.id, memory_order_relaxed), false);
+    return ops_of(streams[0])->streams_wait(streams, count, others, other_count);
+}
+
 int sl_stream_wait_stream(struct sluice_stream handle, struct sluice_stream other_handle)
 {
     struct sl_stream *stream, *other;
@@ -29,10 +39,8 @@ int sl_stream_wait_stream(struct sluice_stream handle, struct sluice_stream othe
     r = sl_stream_hold(other_handle, &other);
     if (r == 0) {
         r = same_kind(stream, &other->object, "a stream");
-        if (r == 0 && stream != other) {
-            sl_stream_add_order(other_handle.id, handle.id, false);
-            r = ops_of(stream)->stream_wait_stream(stream, other);
-        }
+        if (r == 0 && stream != other)
+            r = sl_streams_wait(&stream, 1, &other, 1);
         sl_object_drop(&other->object);
     }
     sl_object_drop(&stream->object);

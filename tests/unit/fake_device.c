@@ -73,10 +73,20 @@ static int synchronize_stream(struct sl_stream *stream)
     return r;
 }
 
-static int wait_stream(struct sl_stream *stream, struct sl_stream *other)
+static void state_of(struct sl_stream *const *streams, uint32_t count, enum sl_stream_state *states)
 {
-    (void)stream;
-    (void)other;
+    (void)streams;
+    for (uint32_t i = 0; i < count; i++)
+        states[i] = fake.busy ? SL_STREAM_BUSY : SL_STREAM_IDLE;
+}
+
+static int wait_streams(struct sl_stream *const *streams, uint32_t count, struct sl_stream *const *others,
+                        uint32_t other_count)
+{
+    (void)streams;
+    (void)count;
+    (void)others;
+    (void)other_count;
     return called();
 }
 
@@ -133,7 +143,8 @@ const struct sl_device_ops fake_ops = {
     .stream_capture = capture,
     .stream_query = query_stream,
     .stream_synchronize = synchronize_stream,
-    .stream_wait_stream = wait_stream,
+    .streams_state = state_of,
+    .streams_wait = wait_streams,
     .stream_wait_event = wait_event,
     .event_create = on_event,
     .event_destroy = end_event,
