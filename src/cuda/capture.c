@@ -13,7 +13,9 @@ int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream
                     uint64_t *id)
 {
     int status = SL_CU_CAPTURE_STATUS_NONE;
-    int code = sl_cuda.StreamIsCapturing(stream, &status);
+    uint64_t found = 0;
+    int code = id ? sl_cuda.StreamGetCaptureInfo(stream, &status, &found, NULL, NULL, NULL)
+                  : sl_cuda.StreamIsCapturing(stream, &status);
 
     if (id)
         *id = 0;
@@ -26,13 +28,13 @@ int sl_cuda_capture(struct sl_cuda_context *context, struct sl_cu_stream *stream
         return 0;
     }
     if (code != SL_CU_OK)
-        return sl_cuda_check(context, code, "cuStreamIsCapturing");
+        return sl_cuda_check(context, code, id ? "cuStreamGetCaptureInfo" : "cuStreamIsCapturing");
     *state = status == SL_CU_CAPTURE_STATUS_NONE     ? SL_CUDA_CAPTURE_NONE
              : status == SL_CU_CAPTURE_STATUS_ACTIVE ? SL_CUDA_CAPTURE_ACTIVE
                                                      : SL_CUDA_CAPTURE_BROKEN;
-    if (!id || *state != SL_CUDA_CAPTURE_ACTIVE)
-        return 0;
-    return sl_cu(context, StreamGetCaptureInfo, stream, &status, id, NULL, NULL, NULL);
+    if (id && *state == SL_CUDA_CAPTURE_ACTIVE)
+        *id = found;
+    return 0;
 }
 
 int sl_cuda_may_launch(struct sl_cuda_context *context, struct sl_cu_stream *stream, uint64_t *id)

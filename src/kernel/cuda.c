@@ -195,12 +195,13 @@ static int parameters(struct sl_kernel *kernel, struct sluice_parameter *paramet
 /* ---- launches ---- */
 
 /* A graph that records the launch keeps the kernel loaded. */
-static int may_record(struct sl_cuda_context *context, struct sl_kernel *kernel, struct sl_stream *stream)
+static int may_launch(struct sl_cuda_context *context, struct sl_kernel *kernel, struct sl_cu_stream *stream)
 {
-    uint64_t capture;
-    int r = sl_cuda_may_launch(context, (struct sl_cu_stream *)stream->native, &capture);
+    bool any = atomic_load_explicit(&sl_captures, memory_order_acquire) > 0;
+    uint64_t capture = 0;
+    int r = sl_cuda_may_launch(context, stream, any ? &capture : NULL);
 
-    return r == 0 ? sl_capture_needs(capture, &kernel->object) : r;
+    return r == 0 && capture != 0 ? sl_capture_needs(capture, &kernel->object) : r;
 }
 
 static int launch(const struct sl_call *call, struct sl_stream *stream)
@@ -212,8 +213,7 @@ static int launch(const struct sl_call *call, struct sl_stream *stream)
 
     if (r != 0)
         return r;
-    if (!sl_cuda_is_not_capturing(native))
-        r = may_record(context, call->kernel, stream);
+    r = may_launch(context, call->kernel, native);
     if (r == 0)
         r = sl_cu(context, LaunchKernel, call->kernel->native, call->grid[0], call->grid[1], call->grid[2],
                   call->block[0], call->block[1], call->block[2], call->shared, native, (void **)call->values, NULL);

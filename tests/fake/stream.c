@@ -349,20 +349,9 @@ int fake_cuStreamGetPriority(struct sl_cu_stream *handle, int *priority)
 
 int fake_cuStreamIsCapturing(struct sl_cu_stream *handle, int *status)
 {
-    int code;
+    uint64_t id;
 
-    pthread_mutex_lock(&fake_lock);
-    struct sl_cu_stream *stream = fake_stream(handle, true, &code);
-    if (stream) {
-        add_asker(stream);
-        *status = !stream->capture          ? SL_CU_CAPTURE_STATUS_NONE
-                  : stream->capture->broken ? SL_CU_CAPTURE_STATUS_INVALIDATED
-                                            : SL_CU_CAPTURE_STATUS_ACTIVE;
-        if (is_default(stream) && break_blocking(stream->context, false))
-            code = SL_CU_CAPTURE_IMPLICIT;
-    }
-    pthread_mutex_unlock(&fake_lock);
-    return code;
+    return fake_cuStreamGetCaptureInfo(handle, status, &id, NULL, NULL, NULL);
 }
 
 int fake_cuStreamGetCaptureInfo(struct sl_cu_stream *handle, int *status, uint64_t *id, struct sl_cu_graph **graph,
@@ -376,8 +365,13 @@ int fake_cuStreamGetCaptureInfo(struct sl_cu_stream *handle, int *status, uint64
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_stream *stream = fake_stream(handle, true, &code);
     if (stream) {
-        *status = stream->capture ? SL_CU_CAPTURE_STATUS_ACTIVE : SL_CU_CAPTURE_STATUS_NONE;
+        add_asker(stream);
+        *status = !stream->capture          ? SL_CU_CAPTURE_STATUS_NONE
+                  : stream->capture->broken ? SL_CU_CAPTURE_STATUS_INVALIDATED
+                                            : SL_CU_CAPTURE_STATUS_ACTIVE;
         *id = stream->capture ? stream->capture->id : 0;
+        if (is_default(stream) && break_blocking(stream->context, false))
+            code = SL_CU_CAPTURE_IMPLICIT;
     }
     pthread_mutex_unlock(&fake_lock);
     return code;
