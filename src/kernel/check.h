@@ -9,11 +9,10 @@
 #include "kernel/launch.h"
 
 /* Limits. A use that is forgotten counts as ordered: a missing wait may be overlooked, but none is reported falsely. */
-#define SL_ORDER_STREAMS  64  /* streams; beyond that, the work of the least recently used one counts as done */
-#define SL_ORDER_EVENTS   256 /* events, likewise */
-#define SL_ORDER_CHANNELS 32
-#define SL_HISTORY_USES   1024
-#define SL_CHECK_SLOTS    128
+#define SL_ORDER_STREAMS 64  /* streams; beyond that, the work of the least recently used one counts as done */
+#define SL_ORDER_MARKS   320 /* likewise: 256 events, the commits and the releases of 32 channels */
+#define SL_HISTORY_USES  1024
+#define SL_CHECK_SLOTS   128
 
 /* ---- order.c: what is ordered behind what ---- */
 

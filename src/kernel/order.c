@@ -26,24 +26,19 @@ struct party {
     uint64_t used;
 };
 
-struct record {
-    uint64_t id; /* an event; 0: free */
+/* What a wait for an event teaches, or for what a channel's frames or a ticket hand over. */
+struct mark {
+    uint64_t key; /* an event's handle, or a number with the bit HANDS_OVER, which no handle has; 0: free */
     struct clock clock;
     uint64_t used;
 };
-
-struct channel {
-    uint64_t name; /* a hash of it; 0: free */
-    struct clock commits, releases;
-    uint64_t used;
-};
+#define HANDS_OVER (UINT64_C(1) << 63)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
 static struct party parties[SL_ORDER_STREAMS];
-static struct record records[SL_ORDER_EVENTS];
-static struct channel channels[SL_ORDER_CHANNELS];
-static struct clock cpu, copies; /* copies: the work that is done when all tickets so far are done */
-static uint64_t uses;            /* counts look-ups: the entry with the smallest number is the least recently used */
+static struct mark marks[SL_ORDER_MARKS];
+static struct clock cpu;
+static uint64_t uses; /* counts look-ups: the entry with the smallest number is the least recently used */
 
 void sl_order_lock(void)
 {
@@ -179,26 +174,28 @@ bool sl_order_is_done(struct sl_moment moment)
 
 /* ---- waits ---- */
 
-/* Finds an event's record. A new one takes the place of one that has ended, or of the least recently used one. */
-static struct record *find_record(uint64_t id, bool make)
+/* A new one takes the place of the least recently used one, which counts as done; not so an event that has ended. */
+static struct mark *find_mark(uint64_t key, bool make)
 {
-    struct record *least = records;
+    struct mark *least = marks;
 
-    for (struct record *r = records; r < records + SL_ORDER_EVENTS; r++) {
-        if (r->id == id)
-            return r;
-        if (r->used < least->used)
-            least = r;
+    for (struct mark *m = marks; m < marks + SL_ORDER_MARKS; m++) {
+        if (m->key == key) {
+            m->used = ++uses;
+            return m;
+        }
+        if (m->used < least->used)
+            least = m;
     }
     if (!make)
         return NULL;
-    if (sl_handle_is_alive(least->id, SL_HANDLE_EVENT))
+    if ((least->key & HANDS_OVER) || sl_handle_is_alive(least->key, SL_HANDLE_EVENT))
         merge(&cpu, &least->clock);
-    *least = (struct record){ .id = id };
+    *least = (struct mark){ .key = key, .used = ++uses };
     return least;
 }
 
-/* Gives what a wait for a stream, an event, or all work of a device's kind teaches. */
+/* Gives what a wait for a stream, a mark, or all work of a device's kind teaches. */
 static void collect(uint64_t from, const struct sl_place *place, const struct sl_device_ops *ops, struct clock *known)
 {
     memset(known, 0, sizeof *known);
@@ -207,9 +204,9 @@ static void collect(uint64_t from, const struct sl_place *place, const struct sl
         merge(known, &party->clock);
         step(party);
     } else if (!ops) {
-        struct record *record = find_record(from, false);
-        if (record)
-            merge(known, &record->clock);
+        struct mark *mark = find_mark(from, false);
+        if (mark)
+            merge(known, &mark->clock);
     }
     for (struct party *p = parties; ops && p < parties + SL_ORDER_STREAMS; p++) {
         if (p->place.ops != ops)
@@ -226,10 +223,11 @@ static void pass_on(const struct clock *known, uint64_t to, const struct sl_plac
     } else if (place) {
         merge(&arrive(place)->clock, known);
     } else {
-        struct record *record = find_record(to, true);
-        record->used = ++uses;
+        struct mark *mark = find_mark(to, true);
         if (anew)
-            record->clock = *known;
+            mark->clock = *known;
+        else
+            merge(&mark->clock, known);
     }
 }
 
@@ -244,12 +242,12 @@ static const struct sl_device_ops *kind_of_device(uint64_t id)
 }
 
 /* An event that was recorded in a capture no longer marks any work. */
-static void forget_record(uint64_t id)
+static void forget_mark(uint64_t id)
 {
     sl_order_lock();
-    struct record *record = find_record(id, false);
-    if (record)
-        memset(&record->clock, 0, sizeof record->clock);
+    struct mark *mark = find_mark(id, false);
+    if (mark)
+        memset(&mark->clock, 0, sizeof mark->clock);
     sl_order_unlock();
 }
 
@@ -262,7 +260,7 @@ static void on_order(uint64_t from, uint64_t to, bool anew)
     struct clock known;
 
     if (source.captures && anew)
-        forget_record(to);
+        forget_mark(to);
     if (source.captures || target.captures)
         return;
     sl_order_lock();
@@ -276,60 +274,33 @@ void sl_order_follow(void)
     atomic_store_explicit(&sl_stream_check_hook, on_order, memory_order_release);
 }
 
-/* ---- channels ---- */
+/* ---- channels and tickets ---- */
 
 /* Channels are known by name only: two channels of one name count as one. */
-static struct channel *find_channel(const char *name)
+static uint64_t key_of(enum sl_hand_over how, const char *name)
 {
-    struct channel *least = channels;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325) + (uint64_t)how;
 
-    for (const char *c = name; *c; c++)
+    for (const char *c = name ? name : ""; *c; c++)
         hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-    hash |= 1;
-    for (struct channel *c = channels; c < channels + SL_ORDER_CHANNELS; c++) {
-        if (c->name == hash) {
-            c->used = ++uses;
-            return c;
-        }
-        if (c->used < least->used)
-            least = c;
-    }
-    merge(&cpu, &least->commits);
-    merge(&cpu, &least->releases);
-    *least = (struct channel){ .name = hash, .used = ++uses };
-    return least;
+    return hash | HANDS_OVER;
 }
 
 void sl_check_hand_over(enum sl_hand_over how, const char *name, struct sluice_stream stream)
 {
-    struct sl_place place = { .ops = NULL };
-
-    if (stream.id == SLUICE_ON_CPU.id || !find_place(stream.id, &place) || place.captures)
-        return;
-    sl_order_lock();
-    struct clock *clock = how == SL_HAND_COPY ? &copies : NULL;
-    if (how != SL_HAND_COPY) {
-        struct channel *channel = find_channel(name);
-        clock = how == SL_HAND_COMMIT ? &channel->commits : &channel->releases;
-    }
-    struct party *party = arrive(&place);
-    merge(clock, &party->clock);
-    step(party);
-    sl_order_unlock();
+    if (stream.id != SLUICE_ON_CPU.id)
+        on_order(stream.id, key_of(how, name), false);
 }
 
+/* Also of a stream that captures: what it does after that needs no other wait. */
 void sl_check_take_over(enum sl_hand_over how, const char *name, struct sluice_stream stream)
 {
-    struct sl_place place = { .ops = NULL };
-    bool on_stream = stream.id != SLUICE_ON_CPU.id && find_place(stream.id, &place);
+    struct sl_place place;
+    bool on_stream = find_place(stream.id, &place);
+    struct clock known;
 
     sl_order_lock();
-    const struct clock *clock = &copies;
-    if (how != SL_HAND_COPY) {
-        const struct channel *channel = find_channel(name);
-        clock = how == SL_HAND_COMMIT ? &channel->commits : &channel->releases;
-    }
-    merge(on_stream ? &arrive(&place)->clock : &cpu, clock);
+    collect(key_of(how, name), NULL, NULL, &known);
+    pass_on(&known, on_stream ? stream.id : SLUICE_ON_CPU.id, on_stream ? &place : NULL, false);
     sl_order_unlock();
 }

@@ -721,12 +721,12 @@ TEST(a_stream_that_ended_makes_room_and_its_work_is_remembered)
 
 TEST(more_events_than_are_kept_give_no_false_report)
 {
-    struct sluice_event events[SL_ORDER_EVENTS * 2];
+    struct sluice_event events[SL_ORDER_MARKS * 2];
     struct fixture f;
 
     begin(&f);
     CHECK_OK(write_on(&f, f.a));
-    for (int i = 0; i < SL_ORDER_EVENTS * 2; i++)
+    for (int i = 0; i < SL_ORDER_MARKS * 2; i++)
         events[i] = record_on(&f, f.a);
     CHECK_OK(sluice_stream_wait_event(f.b, events[0]));
     CHECK_OK(read_on(&f, f.b));
