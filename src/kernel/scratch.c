@@ -16,12 +16,12 @@ struct block {
     void *memory; /* NULL: freed already */
     size_t bytes;
     uint64_t id;
-    struct block *next, **place; /* in the list */
+    struct block *next; /* in the list */
     struct sluice_stream *uses;
-    uint32_t use_count, use_room;
+    uint32_t use_count; /* at each power of two, room is made for as many more */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the uses */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the uses of blocks in it */
 static struct block *blocks;
 static sl_word32 block_count; /* for a quick look without the lock */
 
@@ -29,32 +29,32 @@ static void list(struct block *block)
 {
     pthread_mutex_lock(&lock);
     block->next = blocks;
-    block->place = &blocks;
-    if (blocks)
-        blocks->place = &block->next;
     blocks = block;
     sl_add(&block_count, 1);
     pthread_mutex_unlock(&lock);
 }
 
-static void unlist(struct block *block)
+/* With the lock held. False if it is not in the list. */
+static bool unlist(struct block *block)
 {
-    pthread_mutex_lock(&lock);
-    if (block->place) {
-        *block->place = block->next;
-        if (block->next)
-            block->next->place = block->place;
-        block->place = NULL;
-        sl_add(&block_count, (uint32_t)-1);
-    }
-    pthread_mutex_unlock(&lock);
+    struct block **at = &blocks;
+
+    while (*at && *at != block)
+        at = &(*at)->next;
+    if (!*at)
+        return false;
+    *at = block->next;
+    sl_add(&block_count, (uint32_t)-1);
+    return true;
 }
 
 static void finish_block(struct sl_object *object)
 {
     struct block *block = (struct block *)object;
 
+    pthread_mutex_lock(&lock);
     unlist(block);
+    pthread_mutex_unlock(&lock);
     if (block->memory)
         (void)sl_kernel_kind(object->device)->memory_free(object->device, NULL, block->memory);
     free(block->uses);
@@ -75,13 +75,11 @@ static bool add_use(struct block *block, struct sluice_stream stream)
     for (uint32_t i = 0; i < block->use_count; i++)
         if (block->uses[i].id == stream.id)
             return true;
-    if (block->use_count == block->use_room) {
-        uint32_t room = block->use_room ? block->use_room * 2 : 4;
-        struct sluice_stream *larger = realloc(block->uses, room * sizeof *larger);
+    if ((block->use_count & (block->use_count - 1)) == 0) {
+        struct sluice_stream *larger = realloc(block->uses, (block->use_count * 2 + 1) * sizeof *larger);
         if (!larger)
             return false;
         block->uses = larger;
-        block->use_room = room;
     }
     block->uses[block->use_count++] = stream;
     return true;
@@ -172,29 +170,6 @@ int sl_memory_alloc(struct sluice_device device, struct sluice_stream handle, si
 
 /* ---- free ---- */
 
-/* Copies the block's uses and its handle: NULL and 0 if there is no such block. */
-static int look_up(const void *memory, uint64_t *id, struct sluice_stream **uses, uint32_t *count)
-{
-    int r = 0;
-
-    *id = 0;
-    *uses = NULL;
-    pthread_mutex_lock(&lock);
-    struct block *block = find(memory);
-    if (!block || block->memory != memory)
-        r = sl_fail(SLUICE_E_INVALID, "%p is not scratch memory of sluice_memory_alloc, or was freed already", memory);
-    else if (!(*uses = malloc(block->use_count * sizeof **uses)))
-        r = sl_fail(SLUICE_E_NO_MEMORY, "no memory to free scratch memory");
-    for (uint32_t i = 0; r == 0 && i < block->use_count; i++)
-        (*uses)[i] = block->uses[i];
-    if (r == 0) {
-        *id = block->id;
-        *count = block->use_count;
-    }
-    pthread_mutex_unlock(&lock);
-    return r;
-}
-
 /* Only the device can still wait for a stream that was destroyed. */
 static int wait_for(struct sl_device *device, struct sluice_stream stream, struct sluice_stream use)
 {
@@ -205,49 +180,59 @@ static int wait_for(struct sl_device *device, struct sluice_stream stream, struc
     return device->ops->synchronize(device);
 }
 
-static int free_behind(struct block *block, struct sl_stream *stream, struct sluice_stream handle,
-                       const struct sluice_stream *uses, uint32_t count)
+/* Takes the block off the list, with a reference; NULL if there is none. */
+static struct block *take(const void *memory)
+{
+    pthread_mutex_lock(&lock);
+    struct block *block = find(memory);
+    bool found = block && block->memory == memory;
+    struct sl_object *object = found ? sl_object_find(block->id, SL_HANDLE_MEMORY) : NULL;
+    if (object)
+        unlist(block);
+    pthread_mutex_unlock(&lock);
+    return (struct block *)object;
+}
+
+static int free_behind(struct block *block, struct sl_stream *stream, struct sluice_stream handle)
 {
     struct sl_device *device = block->object.device;
     int r = check_stream(stream, device);
 
     if (r == 0)
         r = sl_stream_not_capturing(stream, "no memory can be freed on it");
-    for (uint32_t i = 0; i < count && r == 0; i++)
-        r = wait_for(device, handle, uses[i]);
+    for (uint32_t i = 0; i < block->use_count && r == 0; i++)
+        r = wait_for(device, handle, block->uses[i]);
     if (r != 0)
         return r;
     sl_mutex_lock(&device->lock);
     bool mine = sl_device_disown(&block->object, SL_END_DESTROYED);
     sl_mutex_unlock(&device->lock);
-    if (!mine)
-        return sl_fail(SLUICE_E_INVALID, "this scratch memory was freed already");
-    unlist(block);
     if (sl_checks_streams())
         sl_history_begin(block->memory, block->bytes, SLUICE_ON_CPU, "");
     r = sl_kernel_kind(device)->memory_free(device, stream, block->memory);
     block->memory = NULL;
-    sl_object_drop(&block->object); /* the handle's reference */
+    if (mine) /* else it has just ended with its device */
+        sl_object_drop(&block->object);
     return r;
 }
 
 int sl_memory_free(struct sluice_stream handle, void **memory)
 {
-    struct sluice_stream *uses;
     struct sl_stream *stream;
-    struct sl_object *object;
-    uint32_t count = 0;
-    uint64_t id;
+    int r = sl_stream_hold(handle, &stream);
 
-    int r = look_up(*memory, &id, &uses, &count);
-    if (r == 0 && (r = sl_stream_hold(handle, &stream)) == 0) {
-        if ((r = sl_object_hold(id, SL_HANDLE_MEMORY, &object)) == 0) {
-            r = free_behind((struct block *)object, stream, handle, uses, count);
-            sl_object_drop(object);
-        }
-        sl_object_drop(&stream->object);
+    if (r != 0)
+        return r;
+    struct block *block = take(*memory);
+    if (block) {
+        r = free_behind(block, stream, handle);
+        if (r != 0 && block->memory)
+            list(block);
+        sl_object_drop(&block->object);
+    } else {
+        r = sl_fail(SLUICE_E_INVALID, "%p is not scratch memory of sluice_memory_alloc, or was freed already", *memory);
     }
-    free(uses);
+    sl_object_drop(&stream->object);
     if (r == 0)
         *memory = NULL;
     return r;
