@@ -312,13 +312,11 @@ struct sl_host_edge {
 };
 
 struct sl_host_graph {
-    _Atomic uint32_t uses;
     uint32_t count, edge_count;
     struct sl_host_command *commands;
     struct sl_host_edge *edges;
 };
-struct sl_host_graph *sl_host_graph_keep(struct sl_host_graph *graph);
-void sl_host_graph_drop(struct sl_host_graph *graph); /* NULL is allowed */
+void sl_host_graph_free(struct sl_host_graph *graph); /* NULL is allowed */
 
 static inline bool sl_host_captures(const struct sl_stream *stream)
 {

@@ -9,7 +9,7 @@
 
 /* Commands of a capture, by their numbers. */
 struct sl_host_nodes {
-    uint32_t count, room;
+    uint32_t count;
     uint32_t *list;
 };
 

@@ -22,12 +22,11 @@ struct part {
 };
 
 struct capture {
+    struct sl_host_graph graph; /* what it becomes; at the beginning, as it is freed as that */
     struct capture *next;
     uint64_t id, thread;
     struct sl_stream *origin;
     struct part *parts;
-    struct sl_host_graph *graph;
-    uint32_t room, edge_room;
 };
 
 static struct capture *captures; /* under way */
@@ -58,52 +57,38 @@ static bool has(const struct sl_host_nodes *nodes, uint32_t node)
     return false;
 }
 
-/* Room for `more`; false if there is no memory. */
-static bool reserve(void **list, uint32_t count, uint32_t more, uint32_t *room, size_t size)
+/* The list with room for one more element, or NULL. It has room for a power of two. */
+static void *grown(void *list, uint32_t count, size_t size)
 {
-    if (more > UINT32_MAX / 4 - count)
-        return false;
-    if (count + more <= *room)
-        return true;
-    uint32_t wanted = (count + more) * 2;
-    void *grown = realloc(*list, wanted * size);
-    if (!grown)
-        return false;
-    *list = grown;
-    *room = wanted;
-    return true;
+    if ((count & (count - 1)) != 0)
+        return list;
+    return count > UINT32_MAX / 2 ? NULL : realloc(list, (count ? 2 * (size_t)count : 1) * size);
 }
 
-static bool reserve_nodes(struct sl_host_nodes *nodes, uint32_t more)
+static bool push(struct sl_host_nodes *nodes, uint32_t node)
 {
-    void *list = nodes->list;
-    bool there = reserve(&list, nodes->count, more, &nodes->room, sizeof *nodes->list);
+    uint32_t *list = grown(nodes->list, nodes->count, sizeof *list);
 
+    if (!list)
+        return false;
     nodes->list = list;
-    return there;
+    list[nodes->count++] = node;
+    return true;
 }
 
 static int unite(struct sl_host_nodes *to, const struct sl_host_nodes *from)
 {
-    if (!reserve_nodes(to, from->count))
-        return no_memory();
     for (uint32_t i = 0; i < from->count; i++)
-        if (!has(to, from->list[i]))
-            to->list[to->count++] = from->list[i];
+        if (!has(to, from->list[i]) && !push(to, from->list[i]))
+            return no_memory();
     return 0;
 }
 
-/* ---- graphs ---- */
+/* ---- begin and end ---- */
 
-struct sl_host_graph *sl_host_graph_keep(struct sl_host_graph *graph)
+void sl_host_graph_free(struct sl_host_graph *graph)
 {
-    (void)atomic_fetch_add_explicit(&graph->uses, 1, memory_order_relaxed);
-    return graph;
-}
-
-void sl_host_graph_drop(struct sl_host_graph *graph)
-{
-    if (!graph || atomic_fetch_sub_explicit(&graph->uses, 1, memory_order_acq_rel) != 1)
+    if (!graph)
         return;
     for (uint32_t i = 0; i < graph->count; i++)
         if (graph->commands[i].drop)
@@ -112,8 +97,6 @@ void sl_host_graph_drop(struct sl_host_graph *graph)
     free(graph->edges);
     free(graph);
 }
-
-/* ---- begin and end ---- */
 
 static int join(struct capture *capture, struct sl_stream *stream, struct part **joined)
 {
@@ -129,8 +112,8 @@ static int join(struct capture *capture, struct sl_stream *stream, struct part *
     return 0;
 }
 
-/* Out of the list, and with no lock held, as streams may end. */
-static void finish(struct capture *capture)
+/* With no lock held, as streams may end. */
+static void drop_parts(struct capture *capture)
 {
     while (capture->parts) {
         struct part *part = capture->parts;
@@ -139,8 +122,6 @@ static void finish(struct capture *capture)
         free(part->ends.list);
         free(part);
     }
-    sl_host_graph_drop(capture->graph);
-    free(capture);
 }
 
 static int begin(struct sl_stream *stream, struct capture *capture)
@@ -162,20 +143,16 @@ static int begin(struct sl_stream *stream, struct capture *capture)
 int sl_host_capture_begin(struct sl_stream *stream)
 {
     struct capture *capture = calloc(1, sizeof *capture);
-    struct sl_host_graph *graph = calloc(1, sizeof *graph);
 
-    if (!capture || !graph) {
-        free(capture);
-        free(graph);
+    if (!capture)
         return no_memory();
-    }
-    atomic_init(&graph->uses, 1);
-    *capture = (struct capture){ .thread = sl_os_thread_number(), .origin = stream, .graph = graph };
+    capture->thread = sl_os_thread_number();
+    capture->origin = stream;
     pthread_mutex_lock(&lock);
     int r = begin(stream, capture);
     pthread_mutex_unlock(&lock);
     if (r != 0)
-        finish(capture);
+        free(capture);
     return r;
 }
 
@@ -218,13 +195,13 @@ static int check_joined(const struct capture *capture)
 {
     const struct sl_host_nodes *ends = &part_of(capture->origin)->ends;
     struct sl_names names = { .count = 0 };
-    bool *reached = calloc(capture->graph->count + 1u, sizeof *reached);
+    bool *reached = calloc(capture->graph.count + 1u, sizeof *reached);
 
     if (!reached)
         return no_memory();
     for (uint32_t i = 0; i < ends->count; i++)
         reached[ends->list[i]] = true;
-    spread(capture->graph, reached);
+    spread(&capture->graph, reached);
     for (const struct part *part = capture->parts; part; part = part->next)
         if (!all_reached(&part->ends, reached))
             sl_names_add(&names, name_of(part->stream));
@@ -245,44 +222,56 @@ static void leave(struct capture *capture)
 
 int sl_host_capture_end(struct sl_stream *stream, struct sl_host_graph **graph)
 {
+    struct capture *capture = NULL;
+
     pthread_mutex_lock(&lock);
     int r = may_end(stream);
-    if (r != 0) {
-        pthread_mutex_unlock(&lock);
-        return r;
-    }
-    struct capture *capture = part_of(stream)->capture;
-    r = check_joined(capture);
-    leave(capture);
-    pthread_mutex_unlock(&lock);
     if (r == 0) {
-        *graph = capture->graph;
-        capture->graph = NULL;
+        capture = part_of(stream)->capture;
+        r = check_joined(capture);
+        leave(capture);
     }
-    finish(capture);
+    pthread_mutex_unlock(&lock);
+    if (!capture)
+        return r;
+    drop_parts(capture);
+    if (r == 0)
+        *graph = &capture->graph;
+    else
+        sl_host_graph_free(&capture->graph);
     return r;
 }
 
 /* ---- commands ---- */
 
-static int add(struct part *part, const struct sl_host_command *command)
+static bool push_edge(struct sl_host_graph *graph, uint32_t from)
 {
-    struct capture *capture = part->capture;
-    struct sl_host_graph *graph = capture->graph;
-    void *commands = graph->commands, *edges = graph->edges;
+    struct sl_host_edge *edges = grown(graph->edges, graph->edge_count, sizeof *edges);
 
-    bool there = reserve(&commands, graph->count, 1, &capture->room, sizeof *command) &&
-                 reserve(&edges, graph->edge_count, part->ends.count, &capture->edge_room, sizeof *graph->edges) &&
-                 reserve_nodes(&part->ends, 1);
-    graph->commands = commands;
+    if (!edges)
+        return false;
     graph->edges = edges;
-    if (!there)
+    edges[graph->edge_count++] = (struct sl_host_edge){ from, graph->count };
+    return true;
+}
+
+static int add(struct sl_host_graph *graph, struct sl_host_nodes *ends, const struct sl_host_command *command)
+{
+    uint32_t edge_count = graph->edge_count, end_count = ends->count;
+    struct sl_host_command *commands = grown(graph->commands, graph->count, sizeof *commands);
+    bool there = commands != NULL;
+
+    if (commands)
+        graph->commands = commands;
+    for (uint32_t i = 0; i < end_count && there; i++)
+        there = push_edge(graph, ends->list[i]);
+    ends->count = 0;
+    if (!there || !push(ends, graph->count)) {
+        ends->count = end_count;
+        graph->edge_count = edge_count;
         return no_memory();
-    for (uint32_t i = 0; i < part->ends.count; i++)
-        graph->edges[graph->edge_count++] = (struct sl_host_edge){ part->ends.list[i], graph->count };
-    part->ends.list[0] = graph->count;
-    part->ends.count = 1;
-    graph->commands[graph->count++] = *command;
+    }
+    commands[graph->count++] = *command;
     return 0;
 }
 
@@ -294,7 +283,7 @@ int sl_host_capture_add(struct sl_stream *stream, int (*run)(void *data), void (
         return SLUICE_NOT_READY;
     pthread_mutex_lock(&lock);
     struct part *part = part_of(stream);
-    int r = part ? add(part, &command) : SLUICE_NOT_READY;
+    int r = part ? add(&part->capture->graph, &part->ends, &command) : SLUICE_NOT_READY;
     pthread_mutex_unlock(&lock);
     return r;
 }
@@ -310,14 +299,10 @@ int sl_host_capture_record(struct sl_stream *stream, struct sl_event *event)
         return 0;
     pthread_mutex_lock(&lock);
     const struct part *part = part_of(stream);
-    if (part && !reserve_nodes(mark, part->ends.count))
-        r = no_memory();
-    if (r == 0) {
-        mark->count = 0;
-        if (part)
-            r = unite(mark, &part->ends);
-        sl_store(&event->capture, part ? part->capture->id : 0, release);
-    }
+    mark->count = 0;
+    if (part)
+        r = unite(mark, &part->ends);
+    sl_store(&event->capture, part ? part->capture->id : 0, release);
     pthread_mutex_unlock(&lock);
     return r;
 }

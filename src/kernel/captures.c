@@ -14,52 +14,41 @@ _Atomic uint32_t sl_captures;
 static struct sl_recording *recordings;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-void sl_needs_drop(struct sl_needs *needs)
+void sl_needs_drop(struct sl_need *needs)
 {
-    for (uint32_t i = 0; i < needs->count; i++)
-        sl_object_drop(needs->objects[i]);
-    free(needs->objects);
-    *needs = (struct sl_needs){ .count = 0 };
+    while (needs) {
+        struct sl_need *next = needs->next;
+        sl_object_drop(needs->object);
+        free(needs);
+        needs = next;
+    }
 }
 
 void sl_recording_free(struct sl_recording *recording)
 {
-    if (!recording)
-        return;
-    sl_needs_drop(&recording->needs);
+    if (recording)
+        sl_needs_drop(recording->needs);
     free(recording);
 }
 
-/* Call this and the next ones with the lock held. */
-static struct sl_recording *by_stream(uint64_t stream)
+/* By one of the two; the other is 0. Call this and the next one with the lock held. */
+static struct sl_recording *find(uint64_t stream, uint64_t capture)
 {
     struct sl_recording *recording = recordings;
 
-    while (recording && recording->stream != stream)
+    while (recording && recording->stream != stream && recording->capture != capture)
         recording = recording->next;
     return recording;
 }
 
-static struct sl_recording *by_capture(uint64_t capture)
-{
-    struct sl_recording *recording = recordings;
-
-    while (recording && recording->capture != capture)
-        recording = recording->next;
-    return recording;
-}
-
-static struct sl_recording *take(struct sl_recording *recording)
+static void unlist(struct sl_recording *recording)
 {
     struct sl_recording **at = &recordings;
 
-    if (!recording)
-        return NULL;
     while (*at != recording)
         at = &(*at)->next;
     *at = recording->next;
     (void)atomic_fetch_sub_explicit(&sl_captures, 1, memory_order_acq_rel);
-    return recording;
 }
 
 int sl_captures_add(uint64_t stream, uint64_t capture)
@@ -70,7 +59,9 @@ int sl_captures_add(uint64_t stream, uint64_t capture)
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory to capture a graph");
     *recording = (struct sl_recording){ .stream = stream, .thread = sl_os_thread_number(), .capture = capture };
     pthread_mutex_lock(&lock);
-    struct sl_recording *old = take(by_stream(stream));
+    struct sl_recording *old = find(stream, 0);
+    if (old)
+        unlist(old);
     recording->next = recordings;
     recordings = recording;
     (void)atomic_fetch_add_explicit(&sl_captures, 1, memory_order_acq_rel);
@@ -84,26 +75,23 @@ int sl_captures_take(uint64_t stream, struct sl_recording **recording)
     int r = 0;
 
     pthread_mutex_lock(&lock);
-    *recording = by_stream(stream);
+    *recording = find(stream, 0);
     if (!*recording)
         r = SLUICE_NOT_READY;
     else if ((*recording)->thread != sl_os_thread_number())
         r = sl_fail(SLUICE_E_CAPTURE,
                     "the capture on stream 0x%" PRIx64 " was begun by another thread: end it on that thread", stream);
     else
-        take(*recording);
+        unlist(*recording);
     pthread_mutex_unlock(&lock);
     return r;
 }
 
 int sl_captures_refuse(uint64_t stream, uint64_t capture)
 {
-    uint64_t origin = 0;
-
     pthread_mutex_lock(&lock);
-    const struct sl_recording *other = capture ? by_capture(capture) : NULL;
-    if (other)
-        origin = other->stream;
+    const struct sl_recording *other = capture ? find(0, capture) : NULL;
+    uint64_t origin = other ? other->stream : 0;
     pthread_mutex_unlock(&lock);
     if (origin)
         return sl_fail(SLUICE_E_CAPTURE,
@@ -117,34 +105,28 @@ int sl_captures_refuse(uint64_t stream, uint64_t capture)
     return sl_fail(SLUICE_E_CAPTURE, "stream 0x%" PRIx64 " is not capturing: call sluice_capture_begin first", stream);
 }
 
-/* ---- what they need ---- */
-
-static int add(struct sl_needs *needs, struct sl_object *object)
+static int add(struct sl_need **needs, struct sl_object *object)
 {
-    for (uint32_t i = needs->count; i-- > 0;)
-        if (needs->objects[i] == object)
-            return 0;
-    if (needs->count == needs->room) {
-        uint32_t room = needs->room ? 2 * needs->room : 16;
-        void *grown = realloc(needs->objects, room * sizeof *needs->objects);
-        if (!grown)
-            return sl_fail(SLUICE_E_NO_MEMORY, "no memory to remember what a graph uses");
-        needs->objects = grown;
-        needs->room = room;
-    }
+    struct sl_need *need = *needs;
+
+    while (need && need->object != object)
+        need = need->next;
+    if (need)
+        return 0;
+    need = malloc(sizeof *need);
+    if (!need)
+        return sl_fail(SLUICE_E_NO_MEMORY, "no memory to remember what a graph uses");
     sl_object_keep(object);
-    needs->objects[needs->count++] = object;
+    *need = (struct sl_need){ *needs, object };
+    *needs = need;
     return 0;
 }
 
-int sl_capture_needs_object(uint64_t capture, struct sl_object *object)
+int sl_capture_needs(uint64_t capture, struct sl_object *object)
 {
-    int r = 0;
-
     pthread_mutex_lock(&lock);
-    struct sl_recording *recording = by_capture(capture);
-    if (recording)
-        r = add(&recording->needs, object);
+    struct sl_recording *recording = find(0, capture);
+    int r = recording ? add(&recording->needs, object) : 0;
     pthread_mutex_unlock(&lock);
     return r;
 }

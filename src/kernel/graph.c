@@ -5,7 +5,6 @@
 #include "kernel/graph.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "util/params.h"
@@ -78,75 +77,66 @@ static void finish_graph(struct sl_object *object)
     struct sl_graph *graph = (struct sl_graph *)object;
 
     ops_of(object->device)->finish(graph);
-    sl_needs_drop(&graph->needs);
+    sl_needs_drop(graph->needs);
     sl_mutex_finish(&graph->lock);
 }
 
-/* Takes the recording over. */
-static int make(struct sl_device *device, void *recording, struct sluice_graph *handle)
+static int make(struct sl_device *device, struct sl_graph **graph)
 {
-    struct sl_graph *graph = NULL;
     struct sluice_device owner = { name_of(&device->object) };
     void *object;
-    int r = sl_device_object(owner, SL_HANDLE_GRAPH, sizeof *graph, &object);
+    int r = sl_device_object(owner, SL_HANDLE_GRAPH, sizeof **graph, &object);
 
-    if (r != 0) {
-        ops_of(device)->discard(device, recording);
+    if (r != 0)
         return r;
+    *graph = object;
+    sl_mutex_init(&(*graph)->lock);
+    (*graph)->object.finish = finish_graph;
+    return 0;
+}
+
+static int set(struct sl_graph *graph, const struct sl_stream *stream, void **recording)
+{
+    int r = same_device(graph, stream);
+
+    if (r == 0) {
+        sl_mutex_lock(&graph->lock);
+        r = ops_of(graph->object.device)->set(graph, recording);
+        sl_mutex_unlock(&graph->lock);
     }
-    graph = object;
-    sl_mutex_init(&graph->lock);
-    graph->object.finish = finish_graph;
-    r = ops_of(device)->set(graph, recording);
-    if (r == 0)
+    return r;
+}
+
+/* Updates the graph, or makes one. */
+static int keep(const struct sl_stream *stream, void **recording, struct sluice_graph *handle)
+{
+    bool new = handle->id == 0;
+    struct sl_graph *graph;
+    int r = new ? make(stream->object.device, &graph) : graph_hold(*handle, &graph);
+
+    if (r != 0)
+        return r;
+    r = set(graph, stream, recording);
+    if (r == 0 && new)
         return sl_device_adopt(&graph->object, NULL, &handle->id);
     sl_object_drop(&graph->object);
     return r;
 }
 
-static int update(struct sl_graph *graph, void *recording)
+int sl_capture_end(struct sluice_stream handle, struct sluice_graph *graph)
 {
-    sl_mutex_lock(&graph->lock);
-    int r = ops_of(graph->object.device)->set(graph, recording);
-    sl_mutex_unlock(&graph->lock);
-    return r;
-}
-
-/* `graph`: the one to update; NULL if a new one is to be made, or if finding it failed with `r`: then, too, the capture
- * ends. */
-static int end(struct sl_stream *stream, struct sl_graph *graph, int r, struct sluice_graph *handle)
-{
-    struct sl_device *device = stream->object.device;
-    char text[512];
-    void *recording;
-
-    if (r == 0 && graph)
-        r = same_device(graph, stream);
-    if (r != 0)
-        snprintf(text, sizeof text, "%s", sl_last_error());
-    int ended = ops_of(device)->end(stream, &recording);
-    if (ended != 0)
-        return ended;
-    if (r != 0) {
-        ops_of(device)->discard(device, recording);
-        return sl_fail_text(r, text);
-    }
-    return graph ? update(graph, recording) : make(device, recording, handle);
-}
-
-int sl_capture_end(struct sluice_stream handle, struct sluice_graph *graph_handle)
-{
-    struct sl_graph *graph = NULL;
     struct sl_stream *stream;
+    void *recording;
     int r = sl_stream_hold(handle, &stream);
 
     if (r != 0)
         return r;
-    if (graph_handle->id != 0)
-        r = graph_hold(*graph_handle, &graph);
-    r = end(stream, graph, r, graph_handle);
-    if (graph)
-        sl_object_drop(&graph->object);
+    const struct sl_graph_ops *ops = ops_of(stream->object.device);
+    r = ops->end(stream, &recording);
+    if (r == 0) {
+        r = keep(stream, &recording, graph);
+        ops->discard(stream->object.device, recording);
+    }
     sl_object_drop(&stream->object);
     return r;
 }
@@ -164,8 +154,11 @@ int sl_graph_launch(struct sluice_graph handle, struct sluice_stream stream_hand
     r = sl_stream_hold(stream_handle, &stream);
     if (r == 0) {
         r = same_device(graph, stream);
-        if (r == 0)
+        if (r == 0) {
+            sl_mutex_lock(&graph->lock);
             r = ops_of(graph->object.device)->launch(graph, stream);
+            sl_mutex_unlock(&graph->lock);
+        }
         sl_object_drop(&stream->object);
     }
     sl_object_drop(&graph->object);

@@ -13,18 +13,18 @@
 struct sl_cu_graph;
 
 /* Objects that a graph needs, with a reference to each. */
-struct sl_needs {
-    uint32_t count, room;
-    struct sl_object **objects;
+struct sl_need {
+    struct sl_need *next;
+    struct sl_object *object;
 };
-void sl_needs_drop(struct sl_needs *needs);
+void sl_needs_drop(struct sl_need *needs);
 
 struct sl_graph {
     struct sl_object object;
     sl_mutex lock; /* guards the members below */
     void *native;  /* the kind's */
     uint32_t nodes, edges, updates, rebuilds;
-    struct sl_needs needs;
+    struct sl_need *needs;
 };
 
 struct sl_graph_ops {
@@ -32,14 +32,14 @@ struct sl_graph_ops {
 
     /* The stream is not a default stream, and was not capturing a moment ago. */
     int (*begin)(struct sl_stream *stream);
-    /* Ends the capture, even if it fails, unless it cannot be ended on this stream or thread. Pass `recording` to `set`
-     * or `discard`. Returns SLUICE_E_CAPTURE. */
+    /* Ends the capture, even if it fails, unless it cannot be ended on this stream or thread. Returns SLUICE_E_CAPTURE.
+     */
     int (*end)(struct sl_stream *stream, void **recording);
     void (*discard)(struct sl_device *device, void *recording);
 
-    /* With the graph's lock held. Puts a recording into the graph: the first one, an update or a rebuild; and sets its
-     * numbers. On failure the graph is as before. */
-    int (*set)(struct sl_graph *graph, void *recording);
+    /* Both with the graph's lock held. set: puts a recording into the graph: the first one, an update or a rebuild;
+     * sets its numbers, and leaves in *recording what must be discarded. On failure the graph is as before. */
+    int (*set)(struct sl_graph *graph, void **recording);
     int (*launch)(struct sl_graph *graph, struct sl_stream *stream);
 
     void (*finish)(struct sl_graph *graph); /* queued launches still run */
@@ -55,7 +55,7 @@ struct sl_recording {
     uint64_t stream, thread; /* the stream where it began: a handle and a number */
     uint64_t capture;        /* the driver's number */
     struct sl_cu_graph *graph;
-    struct sl_needs needs;
+    struct sl_need *needs;
 };
 
 extern _Atomic uint32_t sl_captures; /* how many there are */
@@ -71,14 +71,8 @@ int sl_captures_refuse(uint64_t stream, uint64_t capture);
 void sl_recording_free(struct sl_recording *recording);
 
 /* The graph that a capture becomes keeps the object alive: to be called before a kernel is launched on a GPU.
- * `capture`: the driver's number; 0: none. SLUICE_E_NO_MEMORY. */
-int sl_capture_needs_object(uint64_t capture, struct sl_object *object);
-static inline int sl_capture_needs(uint64_t capture, struct sl_object *object)
-{
-    bool any = capture != 0 && atomic_load_explicit(&sl_captures, memory_order_acquire) > 0;
-
-    return any ? sl_capture_needs_object(capture, object) : 0;
-}
+ * `capture`: the driver's number, which is not 0. SLUICE_E_NO_MEMORY. */
+int sl_capture_needs(uint64_t capture, struct sl_object *object);
 
 /* ---- behind the public calls of sluice/graph.h, which checks their pointers ---- */
 

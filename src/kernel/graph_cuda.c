@@ -26,33 +26,28 @@ static struct sl_cu_stream *native_of(const struct sl_stream *stream)
 
 /* ---- captures ---- */
 
-static int begin(struct sl_cuda_context *context, struct sl_stream *stream)
+static int note(struct sl_cuda_context *context, struct sl_stream *stream)
 {
-    struct sl_cu_graph *graph = NULL;
     enum sl_cuda_capture state;
     uint64_t capture;
+    int r = sl_cuda_capture(context, native_of(stream), &state, &capture);
 
-    int r = sl_cu(context, StreamBeginCapture, native_of(stream), SL_CU_CAPTURE_MODE_THREAD_LOCAL);
-    if (r != 0)
-        return r;
-    r = sl_cuda_capture(context, native_of(stream), &state, &capture);
-    if (r == 0)
-        r = sl_captures_add(name_of(stream), capture);
-    if (r != 0 && sl_cuda.StreamEndCapture(native_of(stream), &graph) == 0 && graph)
-        sl_cuda.GraphDestroy(graph);
-    return r;
+    return r == 0 ? sl_captures_add(name_of(stream), capture) : r;
 }
 
 static int cuda_begin(struct sl_stream *stream)
 {
     struct sl_cuda_context *context = context_of(&stream->object);
+    struct sl_cu_graph *graph = NULL;
     struct sl_cuda_scope scope;
     int r = sl_cuda_enter(context, SL_CUDA_PLAIN, &scope);
 
-    if (r == 0) {
-        r = begin(context, stream);
-        sl_cuda_leave(&scope);
-    }
+    if (r != 0)
+        return r;
+    r = sl_cu(context, StreamBeginCapture, native_of(stream), SL_CU_CAPTURE_MODE_THREAD_LOCAL);
+    if (r == 0 && (r = note(context, stream)) != 0 && sl_cuda.StreamEndCapture(native_of(stream), &graph) == 0 && graph)
+        sl_cuda.GraphDestroy(graph);
+    sl_cuda_leave(&scope);
     return r;
 }
 
@@ -181,34 +176,23 @@ static int set(struct sl_cuda_context *context, struct sl_graph *graph, struct s
     return r;
 }
 
-static int cuda_set(struct sl_graph *graph, void *data)
+static int cuda_set(struct sl_graph *graph, void **data)
 {
     struct sl_cuda_context *context = context_of(&graph->object);
-    struct sl_recording *recording = data;
+    struct sl_recording *recording = *data;
     struct sl_cuda_scope scope;
     int r = sl_cuda_enter(context, SL_CUDA_RELAXED, &scope);
 
+    if (r != 0)
+        return r;
+    r = set(context, graph, recording->graph);
+    sl_cuda_leave(&scope);
     if (r == 0) {
-        r = set(context, graph, recording->graph);
-        sl_cuda.GraphDestroy(recording->graph);
-        sl_cuda_leave(&scope);
-    }
-    if (r == 0) {
-        struct sl_needs old = graph->needs;
+        struct sl_need *old = graph->needs;
         graph->needs = recording->needs;
         recording->needs = old;
     }
-    sl_recording_free(recording);
     return r;
-}
-
-static int launch(struct sl_cuda_context *context, const struct sl_graph *graph, struct sl_stream *stream)
-{
-    int r = 0;
-
-    if (!sl_cuda_is_not_capturing(native_of(stream))) /* the driver would refuse it, and invalidate that capture */
-        r = sl_stream_not_capturing(stream, "no graph can be launched on it");
-    return r == 0 ? sl_cu(context, GraphLaunch, graph->native, native_of(stream)) : r;
 }
 
 static int cuda_launch(struct sl_graph *graph, struct sl_stream *stream)
@@ -219,9 +203,10 @@ static int cuda_launch(struct sl_graph *graph, struct sl_stream *stream)
 
     if (r != 0)
         return r;
-    sl_mutex_lock(&graph->lock);
-    r = launch(context, graph, stream);
-    sl_mutex_unlock(&graph->lock);
+    if (!sl_cuda_is_not_capturing(native_of(stream))) /* the driver would refuse it, and invalidate that capture */
+        r = sl_stream_not_capturing(stream, "no graph can be launched on it");
+    if (r == 0)
+        r = sl_cu(context, GraphLaunch, graph->native, native_of(stream));
     sl_cuda_leave(&scope);
     return r;
 }
