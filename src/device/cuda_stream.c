@@ -225,24 +225,10 @@ int sl_cuda_stream_synchronize(struct sl_stream *stream)
     return r;
 }
 
-/* May `stream`, which takes part in capture `part` (0: none), wait for work that belongs to capture
- * `other`? If not, the driver would refuse the wait and invalidate the captures, too. */
-static int may_wait(struct sl_stream *stream, uint64_t part, uint64_t other)
+/* If it may not, the driver would refuse the wait and invalidate the captures, too. */
+static int may_wait(const struct sl_stream *stream, uint64_t part, uint64_t other)
 {
-    if (part != 0 && other == 0)
-        return sl_fail(SLUICE_E_CAPTURING,
-                       "%s: the stream captures a graph, which cannot wait for work outside of it; "
-                       "record the event, or queue the work, within the capture",
-                       context_of(stream)->name);
-    if (part != 0 && part != other)
-        return sl_fail(SLUICE_E_CAPTURING, "%s: %s", context_of(stream)->name,
-                       sl_cuda_code_remedy(SL_CU_CAPTURE_MERGE));
-    if (other != 0 && sl_cuda_is_legacy(stream))
-        return sl_fail(SLUICE_E_CAPTURING,
-                       "%s: what it would wait for is being captured into a graph, and the default "
-                       "stream cannot take part; use a stream of your own",
-                       context_of(stream)->name);
-    return 0;
+    return sl_capture_may_wait(stream, sl_cuda_is_legacy(stream), part, other);
 }
 
 /* `stream` now waits for what `other` (NULL: not known) has recorded in this capture. For the message about streams

@@ -331,7 +331,7 @@ int sl_host_capture_add(struct sl_stream *stream, int (*run)(void *data), void (
 int sl_host_capture_begin(struct sl_stream *stream);
 int sl_host_capture_end(struct sl_stream *stream, struct sl_host_graph **graph);
 
-/* ---- unjoined.c: streams that take part in a capture, for messages ---- */
+/* ---- capture_errors.c ---- */
 
 struct sl_names {
     uint32_t count;
@@ -342,6 +342,10 @@ void sl_names_add(struct sl_names *names, uint64_t stream);
 /* SLUICE_E_CAPTURE: the capture that began on `origin` cannot end, as nothing waits for these (or, none known, some).
  */
 int sl_capture_unjoined(uint64_t origin, const struct sl_names *names);
+
+/* May `stream`, which takes part in capture `part` (0: none), wait for work that belongs to capture `other` (0: none)?
+ * SLUICE_E_CAPTURING. */
+int sl_capture_may_wait(const struct sl_stream *stream, bool is_default, uint64_t part, uint64_t other);
 
 /* How many native devices, streams and events exist now. Borrowed and default streams count. */
 struct sl_device_counts {

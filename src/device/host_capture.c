@@ -329,18 +329,10 @@ static int may_wait(const struct sl_stream *stream, uint64_t id)
 {
     const struct part *part = part_of(stream);
 
-    if (part && id == 0)
-        return sl_fail(SLUICE_E_CAPTURING, "host: the stream captures a graph, which cannot wait for work outside of "
-                                           "it; record the event, or queue the work, within the capture");
-    if (part && part->capture->id != id)
-        return sl_fail(SLUICE_E_CAPTURING, "host: the two streams take part in two captures");
     if (id != 0 && !find(id))
         return sl_fail(SLUICE_E_CAPTURING,
                        "host: the event was last recorded in a capture, which has ended; record it again");
-    if (id != 0 && sl_stream_is_default(stream))
-        return sl_fail(SLUICE_E_CAPTURING, "host: what it would wait for is being captured into a graph, and the "
-                                           "default stream cannot take part; use a stream of your own");
-    return 0;
+    return sl_capture_may_wait(stream, sl_stream_is_default(stream), part ? part->capture->id : 0, id);
 }
 
 static int wait_for(struct sl_stream *stream, uint64_t id, const struct sl_host_nodes *nodes)

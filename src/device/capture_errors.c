@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The message about a capture that cannot end, because nothing waits for some of its streams.
+ * Messages about captures: a wait that leads out of one, and an end before all its streams are joined.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,4 +32,24 @@ int sl_capture_unjoined(uint64_t origin, const struct sl_names *names)
                    "stream%s %s, which take%s part; join %s (sluice_join, sluice_stream_wait_stream) before the end",
                    origin, names->count > 1 ? "s" : "", names->text, names->count > 1 ? "" : "s",
                    names->count > 1 ? "them" : "it");
+}
+
+int sl_capture_may_wait(const struct sl_stream *stream, bool is_default, uint64_t part, uint64_t other)
+{
+    const char *device = stream->object.device->name;
+
+    if (part != 0 && other == 0)
+        return sl_fail(
+            SLUICE_E_CAPTURING,
+            "%s: the stream captures a graph, which cannot wait for work outside of it; record the event, or "
+            "queue the work, within the capture",
+            device);
+    if (part != 0 && part != other)
+        return sl_fail(SLUICE_E_CAPTURING, "%s: the two streams take part in two captures", device);
+    if (other != 0 && is_default)
+        return sl_fail(SLUICE_E_CAPTURING,
+                       "%s: what it would wait for is being captured into a graph, and the default stream cannot take "
+                       "part; use a stream of your own",
+                       device);
+    return 0;
 }
