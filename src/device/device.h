@@ -278,6 +278,9 @@ int sl_device_adopt(struct sl_object *object, uint64_t (*known)(struct sl_object
  * False if the handle ended before. */
 bool sl_device_disown(struct sl_object *object, enum sl_end how);
 
+/* Ends the handle of an event or a graph that the program destroys, and clears it. */
+int sl_device_end(uint64_t *id, enum sl_handle_kind kind);
+
 /* 0, or SLUICE_E_CAPTURING, saying that `what` cannot be done: the stream is capturing, or shut. */
 int sl_stream_not_capturing(struct sl_stream *stream, const char *what);
 

@@ -103,3 +103,25 @@ bool sl_device_disown(struct sl_object *object, enum sl_end how)
     unlist(object->device, object);
     return sl_object_unname(object, how);
 }
+
+int sl_device_end(uint64_t *id, enum sl_handle_kind kind)
+{
+    struct sl_object *object;
+
+    if (*id == 0)
+        return 0;
+    int r = sl_object_hold(*id, kind, &object);
+    if (r != 0)
+        return r;
+    sl_mutex_lock(&object->device->lock);
+    bool ended = sl_device_disown(object, SL_END_DESTROYED);
+    sl_mutex_unlock(&object->device->lock);
+    if (ended) {
+        sl_object_drop(object); /* the handle's reference */
+        *id = 0;
+    } else {
+        r = sl_object_ended(*id, kind);
+    }
+    sl_object_drop(object);
+    return r;
+}

@@ -192,22 +192,5 @@ int sl_event_elapsed(struct sluice_event start_handle, struct sluice_event stop_
 
 int sl_event_destroy(struct sluice_event *handle)
 {
-    if (handle->id == 0)
-        return 0;
-    struct sl_event *event;
-    int r = sl_event_hold(*handle, &event);
-    if (r != 0)
-        return r;
-    struct sl_device *device = event->object.device;
-    sl_mutex_lock(&device->lock);
-    bool ended = sl_device_disown(&event->object, SL_END_DESTROYED);
-    sl_mutex_unlock(&device->lock);
-    if (ended) {
-        handle->id = 0;
-        sl_object_drop(&event->object); /* the handle's reference */
-    } else {
-        r = sl_object_ended(name_of(event), SL_HANDLE_EVENT);
-    }
-    sl_object_drop(&event->object);
-    return r;
+    return sl_device_end(&handle->id, SL_HANDLE_EVENT);
 }

@@ -184,23 +184,5 @@ int sl_graph_info(struct sluice_graph handle, struct sluice_graph_info *info)
 
 int sl_graph_destroy(struct sluice_graph *handle)
 {
-    struct sl_graph *graph;
-
-    if (handle->id == 0)
-        return 0;
-    int r = graph_hold(*handle, &graph);
-    if (r != 0)
-        return r;
-    struct sl_device *device = graph->object.device;
-    sl_mutex_lock(&device->lock);
-    bool ended = sl_device_disown(&graph->object, SL_END_DESTROYED);
-    sl_mutex_unlock(&device->lock);
-    if (ended) {
-        sl_object_drop(&graph->object); /* the handle's reference */
-        handle->id = 0;
-    } else {
-        r = sl_object_ended(handle->id, SL_HANDLE_GRAPH);
-    }
-    sl_object_drop(&graph->object);
-    return r;
+    return sl_device_end(&handle->id, SL_HANDLE_GRAPH);
 }
