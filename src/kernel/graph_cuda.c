@@ -86,31 +86,25 @@ static int refuse_end(struct sl_cuda_context *context, const struct sl_stream *s
     return r == 0 ? sl_captures_refuse(name_of(stream), capture) : r;
 }
 
-static int end(struct sl_cuda_context *context, struct sl_stream *stream, void **result)
-{
-    struct sl_recording *recording;
-    int r = sl_captures_take(name_of(stream), &recording);
-
-    if (r != 0)
-        return r == SLUICE_NOT_READY ? refuse_end(context, stream) : r;
-    r = check_end(stream, recording->capture, sl_cuda.StreamEndCapture(native_of(stream), &recording->graph));
-    if (r == 0)
-        *result = recording;
-    else
-        sl_recording_free(recording);
-    return r;
-}
-
-static int cuda_end(struct sl_stream *stream, void **recording)
+static int cuda_end(struct sl_stream *stream, void **result)
 {
     struct sl_cuda_context *context = context_of(&stream->object);
+    struct sl_recording *recording;
     struct sl_cuda_scope scope;
     int r = sl_cuda_enter(context, SL_CUDA_PLAIN, &scope);
 
+    if (r != 0)
+        return r;
+    r = sl_captures_take(name_of(stream), &recording);
     if (r == 0) {
-        r = end(context, stream, recording);
-        sl_cuda_leave(&scope);
+        r = check_end(stream, recording->capture, sl_cuda.StreamEndCapture(native_of(stream), &recording->graph));
+        if (r != 0)
+            sl_recording_free(recording);
+        *result = recording;
+    } else if (r == SLUICE_NOT_READY) {
+        r = refuse_end(context, stream);
     }
+    sl_cuda_leave(&scope);
     return r;
 }
 

@@ -105,31 +105,29 @@ int sl_stage_before(struct sl_launching *launching, struct sl_stage *stage)
     return r;
 }
 
-/* Does all of it, even if something fails, and reports the first failure. */
+/* Frees and waits even if something fails, and reports the first failure. */
 int sl_stage_after(struct sl_launching *launching, struct sl_stage *stage, int result)
 {
     const struct sl_kernel_ops *ops = ops_of(launching);
     bool wait = result != 0;
-    int r = 0, r_free = 0;
+    int r;
 
-    for (uint32_t i = 0; i < stage->count && result == 0 && r == 0; i++) {
+    for (uint32_t i = 0; i < stage->count && result == 0; i++) {
         struct sl_staged *array = &stage->arrays[i];
         wait = wait || !array->pinned;
         if (array->out)
-            r = ops->copy_out(launching->stream, array->host, array->device, array->bytes);
+            result = ops->copy_out(launching->stream, array->host, array->device, array->bytes);
     }
-    if (result == 0)
-        result = r;
     for (uint32_t i = 0; i < stage->count; i++) {
         if (!stage->arrays[i].device)
             continue;
         r = ops->memory_free(launching->kernel->object.device, launching->stream, stage->arrays[i].device);
-        r_free = r_free ? r_free : r;
+        result = result ? result : r;
     }
     if (wait && stage->count > 0) {
         r = launching->stream->object.device->ops->stream_synchronize(launching->stream);
-        r_free = r_free ? r_free : r;
+        result = result ? result : r;
         sl_stream_add_host_wait(atomic_load_explicit(&launching->stream->object.id, memory_order_relaxed));
     }
-    return result != 0 ? result : r_free;
+    return result;
 }
