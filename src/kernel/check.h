@@ -44,10 +44,8 @@ void sl_order_unlock(void);
 /* With the lock held: the moment of work that is queued there now. */
 struct sl_moment sl_order_now(const struct sl_place *place);
 
-/* With the lock held. is_behind: does the work at `later`, a moment of now, run after the work at `earlier`? is_done:
- * has the CPU waited for the work at `moment`? */
+/* With the lock held: does the work at `later`, a moment of now, run after the work at `earlier`? */
 bool sl_order_is_behind(struct sl_moment later, struct sl_moment earlier);
-bool sl_order_is_done(struct sl_moment moment);
 
 /* ---- history.c: what launches did with memory ---- */
 

@@ -56,12 +56,6 @@ static void keep(bool (*keeps)(const struct past *past, const void *argument), c
     count = kept;
 }
 
-static bool is_under_way(const struct past *past, const void *argument)
-{
-    (void)argument;
-    return !sl_order_is_done(past->moment);
-}
-
 static bool is_elsewhere(const struct past *past, const void *range)
 {
     return !overlaps(&past->use.range, range);
@@ -85,8 +79,6 @@ static bool says_more(const struct past *past, const void *argument)
 static void add(const struct past *new)
 {
     keep(says_more, new);
-    if (count == SL_HISTORY_USES)
-        keep(is_under_way, NULL);
     if (count == SL_HISTORY_USES) { /* the oldest eighth */
         count -= SL_HISTORY_USES / 8;
         memmove(pasts, pasts + SL_HISTORY_USES / 8, count * sizeof *pasts);

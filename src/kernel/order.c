@@ -167,11 +167,6 @@ bool sl_order_is_behind(struct sl_moment later, struct sl_moment earlier)
     return parties[later.at].clock.seen[earlier.at] >= earlier.tick;
 }
 
-bool sl_order_is_done(struct sl_moment moment)
-{
-    return cpu.seen[moment.at] >= moment.tick;
-}
-
 /* ---- waits ---- */
 
 /* A new one takes the place of the least recently used one, which counts as done; not so an event that has ended. */
