@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Each driver call of a capture, a graph and a parallel section fails in turn: it is reported, the next capture works,
- * and nothing is left.
+ * and nothing is left. And how many calls a parallel section makes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -155,4 +155,31 @@ TEST_TIMEOUT(each_call_fails_in_turn, 120)
         /* After a failure to end a capture it goes on: only the program can end it. */
         if (f != FAKE_GetErrorName && f != FAKE_StreamEndCapture && !frees((enum fake_function)f))
             fail_each_call((enum fake_function)f, calls[f]);
+}
+
+TEST(the_calls_of_a_fork_and_a_join)
+{
+    struct sluice_stream stream, streams[4];
+    struct sluice_device device;
+    long calls = 0;
+
+    fake_use();
+    CHECK(gpu_load());
+    gpu_use(0);
+    CHECK_OK(sluice_device_open(&device, "cuda:0"));
+    CHECK_OK(sluice_stream_create(device, NULL, &stream));
+    for (int i = 0; i < 2; i++) { /* the first time it makes streams and events */
+        CHECK_OK(sluice_device_synchronize(device));
+        fake_forget();
+        CHECK_OK(sluice_fork(stream, 4, streams));
+        CHECK_OK(sluice_join(stream, 4, streams));
+    }
+    CHECK_EQ(fake_calls(FAKE_EventRecord), 5);
+    CHECK_EQ(fake_calls(FAKE_StreamWaitEvent), 8);
+    CHECK_EQ(fake_calls(FAKE_StreamQuery), 4);
+    for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
+        calls += fake_calls((enum fake_function)f);
+    CHECK_EQ(calls, 38);
+    CHECK_OK(sluice_device_close(&device));
+    gpu_end();
 }
