@@ -229,7 +229,7 @@ static int check_captures(const struct sl_stream_set *set, const struct sl_strea
 
 static struct sluice_device device_of(const struct sl_stream *stream)
 {
-    return (struct sluice_device){ atomic_load_explicit(&stream->object.device->object.id, memory_order_relaxed) };
+    return (struct sluice_device){ sl_object_id(&stream->object.device->object) };
 }
 
 /* The stream of ours, made the first time, after a reset, and for another device. A reference. */
@@ -259,11 +259,6 @@ static int hold_default(const struct use *use, struct sl_stream **stream)
     int r = sl_stream_default(device_of(use->stream), &handle);
 
     return r != 0 ? r : sl_stream_hold(handle, stream);
-}
-
-static uint64_t id_of(const struct sl_stream *stream)
-{
-    return atomic_load_explicit(&stream->object.id, memory_order_relaxed);
 }
 
 static int queue_wait(struct sl_stream *stream, struct sl_stream *other)
@@ -301,7 +296,7 @@ static int join(struct sl_frame_streams *streams, const struct sl_stream_set *se
     int r;
 
     if (set->count == 1 && !is_elsewhere(&set->uses[0])) {
-        out->id = id_of(set->uses[0].stream);
+        out->id = sl_object_id(&set->uses[0].stream->object);
         if (sl_stream_is_alive(*out))
             return 0;
     }
@@ -311,7 +306,7 @@ static int join(struct sl_frame_streams *streams, const struct sl_stream_set *se
         return r;
     for (uint32_t i = 0; r == 0 && i < set->count; i++)
         r = wait_for(streams, stream, &set->uses[i], blocking);
-    out->id = id_of(stream);
+    out->id = sl_object_id(&stream->object);
     sl_object_drop(&stream->object);
     return r;
 }

@@ -51,7 +51,7 @@ int sl_cuda_event_record(struct sl_event *event, struct sl_stream *stream)
     if (r == 0)
         r = sl_cu(context, EventRecord, sl_cuda_event_of(event), sl_cuda_stream_of(stream));
     if (r == 0 && capture != 0)
-        sl_store(&event->recorded_on, atomic_load_explicit(&stream->object.id, memory_order_relaxed), relaxed);
+        sl_store(&event->recorded_on, sl_object_id(&stream->object), relaxed);
     if (r == 0)
         sl_store(&event->capture, capture, release);
     sl_cuda_leave(&scope);

@@ -173,7 +173,7 @@ static int synchronize(struct sl_device *device)
     int r = device->ops->synchronize(device);
 
     if (r == 0)
-        sl_stream_add_host_wait(atomic_load_explicit(&device->object.id, memory_order_relaxed));
+        sl_stream_add_host_wait(sl_object_id(&device->object));
     return r;
 }
 

@@ -81,7 +81,7 @@ int sl_device_adopt(struct sl_object *object, uint64_t (*known)(struct sl_object
 
     sl_mutex_lock(&device->lock);
     if (!device->open) {
-        uint64_t ended = atomic_load_explicit(&device->object.id, memory_order_relaxed);
+        uint64_t ended = sl_object_id(&device->object);
         r = sl_object_ended(ended, SL_HANDLE_DEVICE);
     } else if (!known || (*id = known(object)) == 0) {
         r = sl_object_name(object, id);

@@ -7,11 +7,6 @@
 #include "device/device.h"
 #include "util/result.h"
 
-static uint64_t name_of(const struct sl_event *event)
-{
-    return atomic_load_explicit(&event->object.id, memory_order_relaxed);
-}
-
 static const struct sl_device_ops *ops_of(const struct sl_event *event)
 {
     return event->object.device->ops;
@@ -35,7 +30,7 @@ int sl_event_recorded(struct sl_event *event)
         SLUICE_E_NOT_RECORDED,
         "event 0x%" PRIx64
         " was never recorded; record it on a stream first (sluice_event_record; in Python, event.record(stream))",
-        name_of(event));
+        sl_object_id(&event->object));
 }
 
 static void finish_event(struct sl_object *object)
@@ -79,7 +74,7 @@ static int same_device(struct sl_event *event, struct sl_object *other, const ch
     return sl_fail(SLUICE_E_WRONG_DEVICE,
                    "event 0x%" PRIx64 " is of \"%s\", and %s 0x%" PRIx64 " is of \"%s\": two devices, as "
                    "each open is one; create the event on the other's device",
-                   name_of(event), event->object.device->name, what,
+                   sl_object_id(&event->object), event->object.device->name, what,
                    atomic_load_explicit(&other->id, memory_order_relaxed), other->device->name);
 }
 
@@ -143,7 +138,7 @@ static int measurable(struct sl_event *event)
         return sl_fail(SLUICE_E_NO_TIMING,
                        "event 0x%" PRIx64 " was made without timing; create one that takes times "
                        "(SLUICE_EVENT_TIMING; in Python, timing=True)",
-                       name_of(event));
+                       sl_object_id(&event->object));
     return sl_event_recorded(event);
 }
 
@@ -152,7 +147,7 @@ static int reached(struct sl_event *event)
     int r = ops_of(event)->event_query(event);
 
     if (r == SLUICE_NOT_READY)
-        sl_say("event 0x%" PRIx64 " has not been reached yet", name_of(event));
+        sl_say("event 0x%" PRIx64 " has not been reached yet", sl_object_id(&event->object));
     return r;
 }
 

@@ -20,7 +20,7 @@ struct section {
 
 static struct sluice_stream handle_of(const struct sl_stream *stream)
 {
-    return (struct sluice_stream){ atomic_load_explicit(&stream->object.id, memory_order_relaxed) };
+    return (struct sluice_stream){ sl_object_id(&stream->object) };
 }
 
 static int begin(struct section *section, struct sluice_stream parent, uint32_t count, const char *call)
@@ -94,7 +94,7 @@ static void take_idle(struct section *section, bool captures, struct sl_stream *
 
 static int make(struct section *section, struct sl_loan *loan)
 {
-    struct sluice_device owner = { atomic_load_explicit(&section->device->object.id, memory_order_relaxed) };
+    struct sluice_device owner = { sl_object_id(&section->device->object) };
     struct sluice_stream handle;
     struct sl_stream *stream;
     int r = sl_stream_create(owner, NULL, &handle);

@@ -37,11 +37,6 @@ static struct part *part_of(const struct sl_stream *stream)
     return (struct part *)(uintptr_t)sl_load(&stream->part, acquire);
 }
 
-static uint64_t name_of(const struct sl_stream *stream)
-{
-    return atomic_load_explicit(&stream->object.id, memory_order_relaxed);
-}
-
 static int no_memory(void)
 {
     return sl_fail(SLUICE_E_NO_MEMORY, "no memory for the graph that is being captured on \"host\"");
@@ -130,7 +125,8 @@ static int begin(struct sl_stream *stream, struct capture *capture)
     struct part *part;
 
     if (part_of(stream)) /* another thread's, since the caller checked */
-        return sl_fail(SLUICE_E_CAPTURING, "stream 0x%" PRIx64 " is capturing a graph already", name_of(stream));
+        return sl_fail(SLUICE_E_CAPTURING, "stream 0x%" PRIx64 " is capturing a graph already",
+                       sl_object_id(&stream->object));
     int r = join(capture, stream, &part);
     if (r != 0)
         return r;
@@ -162,15 +158,15 @@ static int may_end(const struct sl_stream *stream)
 
     if (!part)
         return sl_fail(SLUICE_E_CAPTURE, "stream 0x%" PRIx64 " is not capturing: call sluice_capture_begin first",
-                       name_of(stream));
+                       sl_object_id(&stream->object));
     if (part->capture->origin != stream)
         return sl_fail(SLUICE_E_CAPTURE,
                        "the capture did not begin on stream 0x%" PRIx64 ", but on 0x%" PRIx64 ": end it there",
-                       name_of(stream), name_of(part->capture->origin));
+                       sl_object_id(&stream->object), sl_object_id(&part->capture->origin->object));
     if (part->capture->thread != sl_os_thread_number())
         return sl_fail(SLUICE_E_CAPTURE,
                        "the capture on stream 0x%" PRIx64 " was begun by another thread: end it on that thread",
-                       name_of(stream));
+                       sl_object_id(&stream->object));
     return 0;
 }
 
@@ -204,9 +200,9 @@ static int check_joined(const struct capture *capture)
     spread(&capture->graph, reached);
     for (const struct part *part = capture->parts; part; part = part->next)
         if (!all_reached(&part->ends, reached))
-            sl_names_add(&names, name_of(part->stream));
+            sl_names_add(&names, sl_object_id(&part->stream->object));
     free(reached);
-    return names.count ? sl_capture_unjoined(name_of(capture->origin), &names) : 0;
+    return names.count ? sl_capture_unjoined(sl_object_id(&capture->origin->object), &names) : 0;
 }
 
 static void leave(struct capture *capture)

@@ -26,7 +26,7 @@ void sl_stream_listed(struct sl_stream *stream)
     if (stream->kind == SLUICE_STREAM_OWNED)
         stream->wrapped = stream->native;
     if (stream->kind == SLUICE_STREAM_DEFAULT) {
-        device->default_stream = atomic_load_explicit(&stream->object.id, memory_order_relaxed);
+        device->default_stream = sl_object_id(&stream->object);
         return;
     }
     if (stream->kind == SLUICE_STREAM_OWNED && !stream->native) /* host */

@@ -33,6 +33,12 @@ struct sl_object {
 /* How a handle ended: by itself, or with its device. */
 enum sl_end { SL_END_UNKNOWN, SL_END_DESTROYED, SL_END_RESET, SL_END_CLOSED };
 
+/* Its handle; 0 before it has one. */
+static inline uint64_t sl_object_id(const struct sl_object *object)
+{
+    return atomic_load_explicit(&object->id, memory_order_relaxed);
+}
+
 /* A zeroed object of `size` bytes with one reference, the caller's; NULL if there is no memory. */
 struct sl_object *sl_object_new(enum sl_handle_kind kind, size_t size);
 

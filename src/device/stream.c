@@ -14,11 +14,6 @@
 /* A caller's struct larger than this is refused: its size was never set. */
 #define LARGEST_STRUCT 4096
 
-static uint64_t name_of(const struct sl_stream *stream)
-{
-    return atomic_load_explicit(&stream->object.id, memory_order_relaxed);
-}
-
 static const struct sl_device_ops *ops_of(const struct sl_stream *stream)
 {
     return stream->object.device->ops;
@@ -79,7 +74,7 @@ uint64_t sl_stream_queue_id(const struct sl_stream *stream)
     struct sl_stream_queue queue = { .thread = 0 };
 
     ops_of(stream)->stream_queue(stream, &queue);
-    return queue.thread ? UINT64_C(1) << 63 | queue.thread : name_of(stream); /* no handle has this bit */
+    return queue.thread ? UINT64_C(1) << 63 | queue.thread : sl_object_id(&stream->object); /* no handle has this bit */
 }
 
 bool sl_stream_ordered(const struct sl_stream_queue *a, const struct sl_stream_queue *b)
@@ -127,9 +122,9 @@ int sl_stream_not_capturing(struct sl_stream *stream, const char *what)
         return sl_fail(SLUICE_E_CAPTURING,
                        "stream 0x%" PRIx64 " is shut, because a blocking stream of \"%s\" is "
                        "capturing a graph: %s until the capture ends",
-                       name_of(stream), stream->object.device->name, what);
+                       sl_object_id(&stream->object), stream->object.device->name, what);
     return sl_fail(SLUICE_E_CAPTURING, "stream 0x%" PRIx64 " is capturing a graph: %s until the capture ends",
-                   name_of(stream), what);
+                   sl_object_id(&stream->object), what);
 }
 
 int sl_stream_check_apart(struct sluice_stream handle, const char *what)
@@ -167,7 +162,7 @@ static void finish_stream(struct sl_object *object)
 
     ops_of(stream)->stream_destroy(stream);
     sl_device_count(SL_HANDLE_STREAM, -1);
-    if (name_of(stream) != 0) /* without a handle, wrapping has failed */
+    if (sl_object_id(&stream->object) != 0) /* without a handle, wrapping has failed */
         call_releases(stream);
 }
 
@@ -273,7 +268,7 @@ int sl_stream_info(struct sluice_stream handle, struct sluice_stream_info *info)
         .priority = stream->priority,
         .blocking = stream->blocking,
         .capturing = ops_of(stream)->stream_capture(stream) == SL_CAPTURE_ACTIVE,
-        .device = { atomic_load_explicit(&stream->object.device->object.id, memory_order_relaxed) },
+        .device = { sl_object_id(&stream->object.device->object) },
     };
     memset(info, 0, mine.size); /* members that only a newer caller knows become 0 */
     memcpy(info, &mine, mine.size < sizeof mine ? mine.size : sizeof mine);
@@ -348,7 +343,7 @@ static int check_destroy(struct sl_stream *stream)
         return sl_fail(SLUICE_E_INVALID,
                        "stream 0x%" PRIx64 " is one that the device lends (sluice_fork): give it back "
                        "by sluice_join; it ends with the device",
-                       name_of(stream));
+                       sl_object_id(&stream->object));
     return stream->kind == SLUICE_STREAM_OWNED ? sl_stream_not_capturing(stream, "it cannot be destroyed") : 0;
 }
 

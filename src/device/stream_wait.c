@@ -25,8 +25,7 @@ int sl_streams_wait(struct sl_stream *const *streams, uint32_t count, struct sl_
 {
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t j = 0; j < other_count; j++)
-            sl_stream_add_order(atomic_load_explicit(&others[j]->object.id, memory_order_relaxed),
-                                atomic_load_explicit(&streams[i]->object.id, memory_order_relaxed), false);
+            sl_stream_add_order(sl_object_id(&others[j]->object), sl_object_id(&streams[i]->object), false);
     return ops_of(streams[0])->streams_wait(streams, count, others, other_count);
 }
 

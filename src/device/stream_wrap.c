@@ -15,7 +15,7 @@ static uint64_t count(struct sl_stream *stream, struct sl_stream_release *releas
         release->next = stream->releases;
         stream->releases = release;
     }
-    return atomic_load_explicit(&stream->object.id, memory_order_relaxed);
+    return sl_object_id(&stream->object);
 }
 
 /* Of `object`, which was made meanwhile, if another thread was faster. */

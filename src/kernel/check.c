@@ -252,5 +252,5 @@ void sl_check_launched(const struct sl_launching *launching, uint64_t number, in
     if (result != 0 && number != 0)
         sl_history_undo(number);
     else if (result == 0 && launching->any_host && !sl_kernel_kind(launching->kernel->object.device)->is_pinned)
-        sl_stream_add_host_wait(atomic_load_explicit(&launching->stream->object.id, memory_order_relaxed));
+        sl_stream_add_host_wait(sl_object_id(&launching->stream->object));
 }

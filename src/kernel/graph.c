@@ -21,11 +21,6 @@ static const struct sl_graph_ops *ops_of(const struct sl_device *device)
     return kinds[i];
 }
 
-static uint64_t name_of(const struct sl_object *object)
-{
-    return atomic_load_explicit(&object->id, memory_order_relaxed);
-}
-
 static int graph_hold(struct sluice_graph handle, struct sl_graph **graph)
 {
     struct sl_object *object;
@@ -46,7 +41,7 @@ static int same_device(const struct sl_graph *graph, const struct sl_stream *str
                    "graph 0x%" PRIx64 " is of \"%s\", stream 0x%" PRIx64
                    " of %s\"%s\": each sluice_device_open makes a "
                    "device of its own; capture the graph on a stream of the same one",
-                   name_of(&graph->object), device->name, name_of(&stream->object),
+                   sl_object_id(&graph->object), device->name, sl_object_id(&stream->object),
                    strcmp(device->name, other->name) == 0 ? "another open of " : "", other->name);
 }
 
@@ -83,7 +78,7 @@ static void finish_graph(struct sl_object *object)
 
 static int make(struct sl_device *device, struct sl_graph **graph)
 {
-    struct sluice_device owner = { name_of(&device->object) };
+    struct sluice_device owner = { sl_object_id(&device->object) };
     void *object;
     int r = sl_device_object(owner, SL_HANDLE_GRAPH, sizeof **graph, &object);
 

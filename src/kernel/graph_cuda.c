@@ -9,11 +9,6 @@
 #include "kernel/graph.h"
 #include "util/result.h"
 
-static uint64_t name_of(const struct sl_stream *stream)
-{
-    return atomic_load_explicit(&stream->object.id, memory_order_relaxed);
-}
-
 static struct sl_cuda_context *context_of(const struct sl_object *object)
 {
     return object->device->state;
@@ -32,7 +27,7 @@ static int note(struct sl_cuda_context *context, struct sl_stream *stream)
     uint64_t capture;
     int r = sl_cuda_capture(context, native_of(stream), &state, &capture);
 
-    return r == 0 ? sl_captures_add(name_of(stream), capture) : r;
+    return r == 0 ? sl_captures_add(sl_object_id(&stream->object), capture) : r;
 }
 
 static int cuda_begin(struct sl_stream *stream)
@@ -61,10 +56,10 @@ static int unjoined(struct sl_stream *origin, uint64_t capture)
     for (struct sl_object *object = device->objects; object; object = object->next) {
         const struct sl_stream *stream = (const struct sl_stream *)object;
         if (object->kind == SL_HANDLE_STREAM && sl_load(&stream->part, relaxed) == capture && stream != origin)
-            sl_names_add(&names, name_of(stream));
+            sl_names_add(&names, sl_object_id(&stream->object));
     }
     sl_mutex_unlock(&device->lock);
-    return sl_capture_unjoined(name_of(origin), &names);
+    return sl_capture_unjoined(sl_object_id(&origin->object), &names);
 }
 
 static int check_end(struct sl_stream *stream, uint64_t capture, int code)
@@ -73,7 +68,7 @@ static int check_end(struct sl_stream *stream, uint64_t capture, int code)
         return unjoined(stream, capture);
     if (code >= SL_CU_CAPTURE_UNSUPPORTED && code <= SL_CU_CAPTURE_WRONG_THREAD)
         return sl_fail(SLUICE_E_CAPTURE, "the capture on stream 0x%" PRIx64 " has ended without a graph: %s (%s)",
-                       name_of(stream), sl_cuda_code_remedy(code), sl_cuda_code_name(code));
+                       sl_object_id(&stream->object), sl_cuda_code_remedy(code), sl_cuda_code_name(code));
     return sl_cuda_check(context_of(&stream->object), code, "cuStreamEndCapture");
 }
 
@@ -83,7 +78,7 @@ static int refuse_end(struct sl_cuda_context *context, const struct sl_stream *s
     uint64_t capture;
     int r = sl_cuda_capture(context, native_of(stream), &state, &capture);
 
-    return r == 0 ? sl_captures_refuse(name_of(stream), capture) : r;
+    return r == 0 ? sl_captures_refuse(sl_object_id(&stream->object), capture) : r;
 }
 
 static int cuda_end(struct sl_stream *stream, void **result)
@@ -95,7 +90,7 @@ static int cuda_end(struct sl_stream *stream, void **result)
 
     if (r != 0)
         return r;
-    r = sl_captures_take(name_of(stream), &recording);
+    r = sl_captures_take(sl_object_id(&stream->object), &recording);
     if (r == 0) {
         r = check_end(stream, recording->capture, sl_cuda.StreamEndCapture(native_of(stream), &recording->graph));
         if (r != 0)

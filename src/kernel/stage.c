@@ -127,7 +127,7 @@ int sl_stage_after(struct sl_launching *launching, struct sl_stage *stage, int r
     if (wait && stage->count > 0) {
         r = launching->stream->object.device->ops->stream_synchronize(launching->stream);
         result = result ? result : r;
-        sl_stream_add_host_wait(atomic_load_explicit(&launching->stream->object.id, memory_order_relaxed));
+        sl_stream_add_host_wait(sl_object_id(&launching->stream->object));
     }
     return result;
 }
