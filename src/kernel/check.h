@@ -16,13 +16,12 @@
 
 /* ---- order.c: what is ordered behind what ---- */
 
-/* Where a stream's work is queued. Two handles of one native stream have the same place. */
+/* Where a stream's work is queued. Two handles of one native stream have the same queue. */
 struct sl_place {
     const struct sl_device_ops *ops;
-    const void *context;
-    uintptr_t native; /* 0: the default stream */
-    uint64_t thread, stream;
-    bool blocking, captures;
+    uint64_t stream;
+    struct sl_stream_queue queue;
+    bool captures;
 };
 
 /* A point in a stream's work. */

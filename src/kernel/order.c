@@ -64,16 +64,16 @@ static void merge(struct clock *into, const struct clock *from)
 void sl_order_place(struct sl_stream *stream, struct sl_place *place)
 {
     const struct sl_device_ops *ops = stream->object.device->ops;
-    struct sl_stream_queue queue = { .context = NULL };
+    struct sl_stream_queue *queue = &place->queue;
 
-    ops->stream_queue(stream, &queue);
-    place->ops = ops;
-    place->stream = atomic_load_explicit(&stream->object.id, memory_order_relaxed);
-    place->context = queue.context ? queue.context : ops;
-    place->native = queue.context ? queue.native : stream->kind == SLUICE_STREAM_DEFAULT ? 0 : (uintptr_t)place->stream;
-    place->thread = queue.thread;
-    place->blocking = queue.blocking || stream->blocking || place->native == 0;
+    *place = (struct sl_place){ .ops = ops, .stream = sl_object_id(&stream->object) };
     place->captures = ops->stream_capture(stream) != SL_CAPTURE_NONE;
+    ops->stream_queue(stream, queue);
+    if (!queue->context) {
+        queue->context = ops;
+        queue->native = stream->kind == SLUICE_STREAM_DEFAULT ? 0 : (uintptr_t)place->stream;
+    }
+    queue->blocking = queue->blocking || stream->blocking || queue->native == 0;
 }
 
 /* False if there is no such stream. */
@@ -88,9 +88,9 @@ static bool find_place(uint64_t id, struct sl_place *place)
     return true;
 }
 
-static bool is_same(const struct sl_place *a, const struct sl_place *b)
+static bool is_same(const struct sl_stream_queue *a, const struct sl_stream_queue *b)
 {
-    return a->ops == b->ops && a->context == b->context && a->native == b->native && a->thread == b->thread;
+    return a->context == b->context && a->native == b->native && a->thread == b->thread;
 }
 
 static bool is_ended(const struct party *party)
@@ -127,14 +127,19 @@ static void learn(struct party *party, struct party *from)
     step(from);
 }
 
+static bool is_default(const struct sl_stream_queue *queue)
+{
+    return queue->native == 0 && queue->thread == 0;
+}
+
 /* CUDA's rule: the default stream waits for the blocking streams of its context, and they for it. */
 static void keep_default_order(struct party *party)
 {
-    bool is_default = party->place.native == 0 && party->place.thread == 0;
+    const struct sl_stream_queue *queue = &party->place.queue;
 
-    for (struct party *p = parties; p < parties + SL_ORDER_STREAMS && party->place.blocking; p++)
-        if (p != party && p->place.ops && p->place.context == party->place.context && p->place.blocking &&
-            (is_default || (p->place.native == 0 && p->place.thread == 0)))
+    for (struct party *p = parties; p < parties + SL_ORDER_STREAMS && queue->blocking; p++)
+        if (p != party && p->place.ops && p->place.queue.context == queue->context && p->place.queue.blocking &&
+            (is_default(queue) || is_default(&p->place.queue)))
             learn(party, p);
 }
 
@@ -144,7 +149,7 @@ static struct party *arrive(const struct sl_place *place)
     struct party *party = NULL;
 
     for (struct party *p = parties; p < parties + SL_ORDER_STREAMS && !party; p++)
-        if (p->place.ops && is_same(&p->place, place))
+        if (p->place.ops && is_same(&p->place.queue, &place->queue))
             party = p;
     if (!party)
         party = replace(place);
