@@ -54,7 +54,7 @@ SLUICE_API int sluice_capture_begin(struct sluice_stream stream);
  * the graph. sluice_graph_info counts both. A graph keeps the modules of its kernels loaded. It only points to frames
  * and other memory: they must exist, and nothing else may use them, whenever it runs.
  * Owns: the device of `stream`; end it with sluice_graph_destroy.
- * Thread: the one that began it.
+ * Thread: the one that began it. Blocks: on host, while another thread launches the graph.
  * Returns: 0; SLUICE_E_CAPTURE if something invalidated the capture, or if another stream that takes part was not
  * joined: the message says which. After a failure the capture has ended, the streams can be used again, and *graph is
  * as before. One failure does not end the capture: SLUICE_E_CAPTURE because it was not begun on this stream, or on this
@@ -77,7 +77,7 @@ struct sluice_graph_info {
 };
 
 /* Describes a graph. Fills in as much as fits into info->size bytes.
- * Thread: any.
+ * Thread: any. Blocks: on host, while another thread launches the graph.
  * Returns: 0; SLUICE_E_INVALID if info->size was not set. */
 SLUICE_API int sluice_graph_info(struct sluice_graph graph, struct sluice_graph_info *info);
 
