@@ -343,7 +343,7 @@ int sl_source_kernels(const char *name, const char *text, size_t bytes, const ch
 
     if (!scan)
         return sl_fail(SLUICE_E_NO_MEMORY, "%s: no memory to look for its kernels", name);
-    scan->tokens = (struct sl_tokens){ text, text + bytes, true };
+    scan->tokens = (struct sl_tokens){ .at = text, .end = text + bytes, .line_start = true };
     read_all(scan);
     int r = make_list(scan, name, kernels);
     if (r == 0)

@@ -191,7 +191,7 @@ static struct sl_token read_token(struct sl_tokens *tokens)
         token.kind = SL_TOKEN_STRING;
         skip_quoted(tokens);
     } else {
-        tokens->at += begins(tokens, "::") || begins(tokens, "->") ? 2 : 1;
+        tokens->at += begins(tokens, "<<<") ? 3 : begins(tokens, "::") || begins(tokens, "->") ? 2 : 1;
     }
     token.length = (size_t)(tokens->at - token.at);
     return token;
@@ -201,7 +201,7 @@ struct sl_token sl_token_next(struct sl_tokens *tokens)
 {
     while (tokens->at < tokens->end && skip_space(tokens))
         ;
-    bool directive = tokens->line_start && tokens->at < tokens->end && *tokens->at == '#';
+    bool directive = !tokens->whole && tokens->line_start && tokens->at < tokens->end && *tokens->at == '#';
     tokens->line_start = false;
     if (tokens->at == tokens->end)
         return (struct sl_token){ .kind = SL_TOKEN_END, .at = tokens->at };

@@ -13,7 +13,7 @@ enum sl_token_kind {
     SL_TOKEN_NAME,
     SL_TOKEN_STRING,
     SL_TOKEN_DIRECTIVE, /* of the preprocessor: its word, as "if" */
-    SL_TOKEN_OTHER,     /* a number, "::", "->", a character */
+    SL_TOKEN_OTHER,     /* a number, "::", "->", "<<<", a character */
 };
 
 struct sl_token {
@@ -26,6 +26,7 @@ struct sl_token {
 struct sl_tokens {
     const char *at, *end;
     bool line_start; /* true at first */
+    bool whole;      /* directives are tokens like all else */
 };
 
 /* Skips comments, and what follows the word of a directive. */
