@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Finds the kernels of a source by a scan of its tokens: each __global__ function that is not a template, with its
- * namespaces. It does not expand macros, and reads both branches of an #if, unless its condition is 0 or 1.
+ * namespaces. It does not expand macros, and reads all branches of an #if; unknown.c drops what the compiler leaves
+ * out.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,73 +39,37 @@ struct place {
     bool is_kernel, is_template, is_namespace, is_inline, is_linkage; /* the last token is the string of extern "C" */
 };
 
-struct branch {
-    struct place place;
-    bool done; /* "#if 1" was read, so the other branches are not */
+/* What is found: one block, which the caller gets. */
+struct found {
+    const char *list[MOST_KERNELS];
+    char names[MOST_KERNELS][NAME];
 };
 
 struct scan {
-    struct sl_tokens tokens;
     struct place place;
-    struct branch branches[MOST_BRANCHES];
-    size_t level, skipped; /* of #if; the level of the branch that is skipped */
-    char *found;           /* names, each with its end */
-    size_t found_size;
+    struct place branches[MOST_BRANCHES]; /* at each #if */
+    size_t level;
+    struct found *found;
     uint32_t count;
-    bool no_memory, too_many;
+    bool too_many;
 };
 
 /* ---- #if ---- */
 
-static struct branch *branch_of(struct scan *scan)
-{
-    return scan->level > 0 && scan->level <= MOST_BRANCHES ? &scan->branches[scan->level - 1] : NULL;
-}
-
-static void begin_branch(struct scan *scan, struct sl_token directive)
-{
-    scan->level++;
-    if (scan->skipped)
-        return;
-    struct branch *branch = branch_of(scan);
-    if (branch) {
-        branch->place = scan->place;
-        branch->done = directive.always;
-    }
-    if (directive.never)
-        scan->skipped = scan->level;
-}
-
-static void next_branch(struct scan *scan)
-{
-    const struct branch *branch = branch_of(scan);
-
-    if (!branch || (scan->skipped && scan->skipped != scan->level))
-        return;
-    if (branch->done) {
-        scan->skipped = scan->level;
-        return;
-    }
-    scan->skipped = 0;
-    scan->place = branch->place;
-}
-
-static void end_branch(struct scan *scan)
-{
-    if (scan->skipped == scan->level)
-        scan->skipped = 0;
-    scan->level -= scan->level > 0;
-}
-
 static void read_directive(struct scan *scan, struct sl_token word)
 {
-    if (sl_token_is(word, "if") || sl_token_is(word, "ifdef") || sl_token_is(word, "ifndef"))
-        begin_branch(scan, word);
-    else if (sl_token_is(word, "else") || sl_token_is(word, "elif") || sl_token_is(word, "elifdef") ||
-             sl_token_is(word, "elifndef"))
-        next_branch(scan);
-    else if (sl_token_is(word, "endif"))
-        end_branch(scan);
+    size_t at = scan->level - 1;
+
+    if (sl_token_is(word, "if") || sl_token_is(word, "ifdef") || sl_token_is(word, "ifndef")) {
+        if (scan->level < MOST_BRANCHES)
+            scan->branches[scan->level] = scan->place;
+        scan->level++;
+    } else if (sl_token_is(word, "endif")) {
+        scan->level -= scan->level > 0;
+    } else if (at < MOST_BRANCHES && (sl_token_is(word, "else") || sl_token_is(word, "elif") ||
+                                      sl_token_is(word, "elifdef") || sl_token_is(word, "elifndef"))) {
+        scan->place = scan->branches[at];
+    }
 }
 
 /* ---- names ---- */
@@ -122,10 +87,8 @@ static void append(struct name *name, const char *text, size_t length)
 
 static bool is_known(const struct scan *scan, const char *name)
 {
-    const char *at = scan->found;
-
-    for (uint32_t i = 0; i < scan->count; i++, at += strlen(at) + 1)
-        if (strcmp(at, name) == 0)
+    for (uint32_t i = 0; i < scan->count; i++)
+        if (strcmp(scan->found->names[i], name) == 0)
             return true;
     return false;
 }
@@ -145,15 +108,8 @@ static void add_kernel(struct scan *scan)
         scan->too_many = true;
         return;
     }
-    char *more = realloc(scan->found, scan->found_size + full.length + 1);
-    if (!more) {
-        scan->no_memory = true;
-        return;
-    }
-    memcpy(more + scan->found_size, full.text, full.length + 1);
-    scan->found = more;
-    scan->found_size += full.length + 1;
-    scan->count++;
+    char *name = scan->found->names[scan->count];
+    scan->found->list[scan->count++] = memcpy(name, full.text, full.length + 1);
 }
 
 /* Words that take brackets and are not the function's name. Any other word before it may be a macro. */
@@ -290,24 +246,10 @@ static void read_token(struct scan *scan, struct sl_token token)
     place->before = token;
 }
 
-static void read_all(struct scan *scan)
-{
-    struct sl_token token;
-
-    while (!scan->no_memory && (token = sl_token_next(&scan->tokens)).kind != SL_TOKEN_END) {
-        if (token.kind == SL_TOKEN_DIRECTIVE)
-            read_directive(scan, token);
-        else if (!scan->skipped)
-            read_token(scan, token);
-    }
-}
-
 /* ---- the list ---- */
 
 static int check(const struct scan *scan, const char *name)
 {
-    if (scan->no_memory)
-        return sl_fail(SLUICE_E_NO_MEMORY, "%s: no memory for the names of its kernels", name);
     if (scan->too_many)
         return sl_fail(SLUICE_E_INVALID,
                        "%s has more than %d kernels, or one with a name of more than %d bytes: give a list of those "
@@ -321,34 +263,26 @@ static int check(const struct scan *scan, const char *name)
     return 0;
 }
 
-static int make_list(const struct scan *scan, const char *name, const char *const **kernels)
-{
-    int r = check(scan, name);
-    char **list = r == 0 ? malloc(scan->count * sizeof *list + scan->found_size) : NULL;
-
-    if (r == 0 && !list)
-        return sl_fail(SLUICE_E_NO_MEMORY, "%s: no memory for the names of its kernels", name);
-    if (r != 0)
-        return r;
-    char *names = memcpy(list + scan->count, scan->found, scan->found_size);
-    for (uint32_t i = 0; i < scan->count; i++, names += strlen(names) + 1)
-        list[i] = names;
-    *kernels = (const char *const *)list;
-    return 0;
-}
-
 int sl_source_kernels(const char *name, const char *text, size_t bytes, const char *const **kernels, uint32_t *count)
 {
-    struct scan *scan = calloc(1, sizeof *scan);
+    struct sl_tokens tokens = { .at = text, .end = text + bytes, .line_start = true };
+    struct scan scan = { .found = malloc(sizeof *scan.found) };
+    struct sl_token token;
 
-    if (!scan)
-        return sl_fail(SLUICE_E_NO_MEMORY, "%s: no memory to look for its kernels", name);
-    scan->tokens = (struct sl_tokens){ .at = text, .end = text + bytes, .line_start = true };
-    read_all(scan);
-    int r = make_list(scan, name, kernels);
-    if (r == 0)
-        *count = scan->count;
-    free(scan->found);
-    free(scan);
-    return r;
+    if (!scan.found)
+        return sl_fail(SLUICE_E_NO_MEMORY, "%s: no memory for the names of its kernels", name);
+    while ((token = sl_token_next(&tokens)).kind != SL_TOKEN_END) {
+        if (token.kind == SL_TOKEN_DIRECTIVE)
+            read_directive(&scan, token);
+        else
+            read_token(&scan, token);
+    }
+    int r = check(&scan, name);
+    if (r != 0) {
+        free(scan.found);
+        return r;
+    }
+    *kernels = scan.found->list;
+    *count = scan.count;
+    return 0;
 }

@@ -108,16 +108,6 @@ static struct sl_token read_name(struct sl_tokens *tokens)
     return name;
 }
 
-/* A word of a directive. */
-static struct sl_token read_word(struct sl_tokens *tokens)
-{
-    while (tokens->at < tokens->end &&
-           (*tokens->at == ' ' || *tokens->at == '\t' || begins(tokens, "\\\n") || begins(tokens, "/*")))
-        if (!skip_joint(tokens) && !skip_comment(tokens))
-            tokens->at++;
-    return read_name(tokens);
-}
-
 /* To the end of the line, with those that are joined. An apostrophe may stand alone, as in #error. */
 static void skip_directive(struct sl_tokens *tokens)
 {
@@ -133,20 +123,15 @@ static void skip_directive(struct sl_tokens *tokens)
     }
 }
 
+/* "# word" and the rest of its line. */
 static struct sl_token read_directive(struct sl_tokens *tokens)
 {
-    struct sl_token token = read_word(tokens);
-
-    token.kind = SL_TOKEN_DIRECTIVE;
-    if (sl_token_is(token, "if")) {
-        struct sl_token condition = read_word(tokens);
-        while (tokens->at < tokens->end && (*tokens->at == ' ' || *tokens->at == '\t'))
+    while (tokens->at < tokens->end &&
+           (*tokens->at == ' ' || *tokens->at == '\t' || begins(tokens, "\\\n") || begins(tokens, "/*")))
+        if (!skip_joint(tokens) && !skip_comment(tokens))
             tokens->at++;
-        bool alone = tokens->at == tokens->end || isspace((unsigned char)*tokens->at) || begins(tokens, "//") ||
-                     begins(tokens, "/*");
-        token.never = alone && (sl_token_is(condition, "0") || sl_token_is(condition, "false"));
-        token.always = alone && (sl_token_is(condition, "1") || sl_token_is(condition, "true"));
-    }
+    struct sl_token token = read_name(tokens);
+    token.kind = SL_TOKEN_DIRECTIVE;
     skip_directive(tokens);
     return token;
 }

@@ -20,7 +20,6 @@ struct sl_token {
     enum sl_token_kind kind;
     const char *at;
     size_t length;
-    bool never, always; /* the condition of #if is 0, is 1 */
 };
 
 struct sl_tokens {

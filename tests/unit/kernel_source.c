@@ -111,11 +111,6 @@ TEST(source_branches_of_the_preprocessor)
                     "#else\nnamespace x {\nint f(long n) {\n#endif\nreturn 1; }\n__global__ void a() {}\n}\n"
                     "__global__ void b() {}\n"),
               "x::a b");
-    CHECK_STR(names("#if 0\n__global__ void a() {\n# if 1\n#else\n{ {\n# endif\n#else\n__global__ void b() {}\n#endif\n"
-                    "#if 1 // always\n__global__ void c() {}\n#else\n__global__ void d() {\n#endif\n"
-                    "#if 0 || 1\n__global__ void e() {}\n#endif\n"
-                    "#if false\n#ifdef Z\n#endif\n{ #else\n__global__ void f() {}\n#endif\n__global__ void g() {}\n"),
-              "b c e g");
 }
 
 TEST(source_without_kernels_is_refused)
