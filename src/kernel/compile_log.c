@@ -3,6 +3,7 @@
  * Each thread's compile log: the compiler's output at its last load of a source.
  */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,17 +29,18 @@ void sl_compile_log_set(const char *text)
         free(copy);
 }
 
-size_t sl_compile_log(char *text, size_t size)
+const char *sl_compile_log_text(void)
 {
     pthread_once(&once, make_key);
     const char *log = usable ? pthread_getspecific(key) : NULL;
-    size_t length = log ? strlen(log) : 0;
+    return log ? log : "";
+}
 
-    if (size > 0) {
-        size_t fits = length < size ? length : size - 1;
-        if (fits > 0)
-            memcpy(text, log, fits);
-        text[fits] = 0;
-    }
-    return length;
+size_t sl_compile_log(char *text, size_t size)
+{
+    const char *log = sl_compile_log_text();
+
+    if (size > 0)
+        snprintf(text, size, "%s", log);
+    return strlen(log);
 }

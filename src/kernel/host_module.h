@@ -33,7 +33,7 @@ int sl_host_compile(struct sl_device *device, const struct sl_source *source, st
 /* ---- host_errors.c ---- */
 
 /* Makes a message of what the compiler wrote: the first error of the source, or what of it "host" cannot run. Returns
- * SLUICE_E_COMPILE, or SLUICE_E_INVALID for kernels that are `unknown`. */
+ * SLUICE_E_COMPILE, or SLUICE_E_INVALID for kernels that it does not know. */
 int sl_host_compile_failed(const struct sl_source *source, const char *log, int status);
 
 #endif

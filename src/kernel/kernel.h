@@ -23,7 +23,6 @@ struct sl_source {
     uint32_t option_count;
     const char *const *kernels; /* as C++ names them: "blur", "fx::blur", "scale<float>" */
     uint32_t kernel_count;
-    bool *unknown; /* NULL, or one a kernel: set by a compiler that has found no kernel of this name */
 };
 
 /* Finds the __global__ functions of a text that are not templates. Skips comments, strings and directives of the
@@ -71,11 +70,11 @@ const char *sl_parameter_type(const struct sluice_parameter *parameter, char tex
 #define SL_KERNEL_LINE "<kernel %u>" /* the file of a kernel's description, in a compiler's messages */
 
 /* By the log of a compilation whose errors are all in descriptions: does the compiler not know some of the kernels?
- * Then sets their `unknown`, and names the first in the message. */
+ * Then names the first in the message. */
 bool sl_unknown_kernels(const struct sl_source *source, const char *log);
 
-/* Takes them out of source->kernels, which is `kernels`. False if there are none, or if none would stay: then with a
- * message for SLUICE_E_INVALID. */
+/* Takes those of this thread's log out of source->kernels, which is `kernels`. False if there are none, or if none
+ * would stay: then with a message for SLUICE_E_INVALID. */
 bool sl_unknown_leave_out(struct sl_source *source, const char **kernels);
 
 /* ---- cache.c: compiled code on disk ---- */
@@ -140,7 +139,7 @@ struct sl_kernel_ops {
     int (*compiler)(struct sl_device *device, char *text, size_t size);
     /* Names the compiler in words for people, without a device. SLUICE_E_UNSUPPORTED as above. */
     int (*compiler_name)(char *text, size_t size);
-    /* SLUICE_E_COMPILE with the first error as the message; SLUICE_E_INVALID for kernels that are `unknown`. */
+    /* SLUICE_E_COMPILE with the first error as the message; SLUICE_E_INVALID for kernels that it does not know. */
     int (*compile)(struct sl_device *device, const struct sl_source *source, struct sl_code *code);
 
     /* Loads module->code into the device and sets ->native. Invalidates no capture. */
@@ -176,6 +175,7 @@ const struct sl_kernel_ops *sl_kernel_kind(const struct sl_device *device);
 
 /* Sets this thread's log, of which it takes a copy. The compile functions call it. */
 void sl_compile_log_set(const char *text);
+const char *sl_compile_log_text(void);
 
 /* ---- host_threads.c ---- */
 

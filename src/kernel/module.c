@@ -2,6 +2,7 @@
  *
  * Modules: compiles a source or finds it in the cache, and loads the result.
  */
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +40,7 @@ static bool is_ptx(const char *text, size_t bytes)
 
 static uint32_t kind_of(const void *image, size_t bytes)
 {
-    if (starts_with(image, bytes,
-                    "\x7f"
-                    "ELF",
-                    4) ||
-        starts_with(image, bytes, "\x50\xed\x55\xba", 4))
+    if (starts_with(image, bytes, ELFMAG, SELFMAG) || starts_with(image, bytes, "\x50\xed\x55\xba", 4))
         return SLUICE_MODULE_BINARY;
     return is_ptx(image, bytes) ? SLUICE_MODULE_PTX : SLUICE_MODULE_SOURCE;
 }
@@ -66,19 +63,15 @@ static int compile_found(struct sl_module *module, const struct sl_source *sourc
     const size_t size = source->kernel_count * sizeof *source->kernels;
     const char **kernels = malloc(size);
     struct sl_source rest = *source;
-    int r = SLUICE_E_NO_MEMORY;
+    int r;
 
-    rest.unknown = calloc(source->kernel_count, sizeof *rest.unknown);
-    if (kernels && rest.unknown) {
-        rest.kernels = memcpy(kernels, source->kernels, size);
-        do
-            r = ops->compile(module->object.device, &rest, &module->code);
-        while (r == SLUICE_E_INVALID && sl_unknown_leave_out(&rest, kernels));
-    } else {
-        sl_say("%s: no memory for the names of its kernels", source->name);
-    }
+    if (!kernels)
+        return sl_fail(SLUICE_E_NO_MEMORY, "%s: no memory for the names of its kernels", source->name);
+    rest.kernels = memcpy(kernels, source->kernels, size);
+    do
+        r = ops->compile(module->object.device, &rest, &module->code);
+    while (r == SLUICE_E_INVALID && sl_unknown_leave_out(&rest, kernels));
     free(kernels);
-    free(rest.unknown);
     return r;
 }
 

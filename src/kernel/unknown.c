@@ -23,40 +23,45 @@ static bool is_unknown(const char *line, size_t length)
     return false;
 }
 
+/* Finds the next kernel that the compiler does not know, from *log on. */
+static bool next_unknown(const struct sl_source *source, const char **log, unsigned *index)
+{
+    while (**log) {
+        const char *line = *log;
+        size_t length = strcspn(line, "\n");
+        *log += length + (line[length] == '\n');
+        if (sscanf(line, SL_KERNEL_LINE, index) == 1 && *index < source->kernel_count && is_unknown(line, length))
+            return true;
+    }
+    return false;
+}
+
 bool sl_unknown_kernels(const struct sl_source *source, const char *log)
 {
-    const char *first = NULL;
     unsigned index;
+    bool found = next_unknown(source, &log, &index);
 
-    for (size_t length; *log; log += length + (log[length] == '\n')) {
-        length = strcspn(log, "\n");
-        if (sscanf(log, SL_KERNEL_LINE, &index) != 1 || index >= source->kernel_count || !is_unknown(log, length))
-            continue;
-        if (!first)
-            first = source->kernels[index];
-        if (source->unknown)
-            source->unknown[index] = true;
-    }
-    if (first)
-        sl_say("%s has no kernel '%.200s'", source->name, first);
-    return first != NULL;
+    if (found)
+        sl_say("%s has no kernel '%.200s'", source->name, source->kernels[index]);
+    return found;
 }
 
 /* The compiler numbers those that stay anew. */
 bool sl_unknown_leave_out(struct sl_source *source, const char **kernels)
 {
+    const char *log = sl_compile_log_text();
     uint32_t stay = 0;
+    unsigned index;
 
+    while (next_unknown(source, &log, &index))
+        kernels[index] = NULL;
     for (uint32_t i = 0; i < source->kernel_count; i++)
-        if (!source->unknown[i])
+        if (kernels[i])
             kernels[stay++] = kernels[i];
     if (stay == source->kernel_count)
         return false;
-    if (stay == 0) {
-        sl_say("%s has no kernel: its #if and #ifdef leave all of them out (-D may change that)", source->name);
-        return false;
-    }
-    memset(source->unknown, 0, source->kernel_count * sizeof *source->unknown);
     source->kernel_count = stay;
-    return true;
+    if (stay == 0)
+        sl_say("%s has no kernel: its #if and #ifdef leave all of them out (-D may change that)", source->name);
+    return stay > 0;
 }
