@@ -30,6 +30,12 @@ struct sl_source {
  * there are none. */
 int sl_source_kernels(const char *name, const char *text, size_t bytes, const char *const **kernels, uint32_t *count);
 
+/* ---- options.c ---- */
+
+/* Reads the option *at, and its value, which may be the next word: 'D' and 'U' for a macro, 'I' for a folder of
+ * headers, 'i' for a file that is included before the source; 0 for any other. The long names are NVRTC's. */
+char sl_source_option(const struct sl_source *source, uint32_t *at, const char **value);
+
 /* ---- description.c: what the compiler says about the kernels ---- */
 
 struct sl_description {
