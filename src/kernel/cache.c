@@ -2,7 +2,7 @@
  *
  * Compiled code on disk. An entry is a file:
  *
- *     struct head, the key, the symbols, the log, the compiled bytes
+ *     struct head, the key, the kernels' symbols, the log, the compiled bytes
  *
  * The key is all that decides what a compiler makes. It is compared in full: the file's name, a hash of it, only says
  * where to look. Entries are written beside and renamed, so that there is no lock, and whoever is killed leaves none
@@ -15,6 +15,7 @@
 
 #include "kernel/cache.h"
 #include "os/os.h"
+#include "util/hash.h"
 #include "util/result.h"
 
 #define MOST_BYTES   (UINT64_C(256) << 20) /* of an entry */
@@ -25,31 +26,15 @@
 struct head {
     char magic[16];
     uint64_t checksum; /* of all that follows */
-    uint64_t key, symbols, log, bytes;
+    uint64_t key;      /* its size */
 };
-static const char magic[16] = "Sluice kernels1";
-
-/* Hashes words, not bytes, so that a load of a large binary does not take too long. */
-static uint64_t hash(uint64_t seed, const void *bytes, size_t size)
-{
-    const char *at = bytes;
-
-    for (; size >= sizeof seed; at += sizeof seed, size -= sizeof seed) {
-        uint64_t word;
-        memcpy(&word, at, sizeof word);
-        seed = (seed ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-        seed ^= seed >> 32;
-    }
-    for (; size > 0; at++, size--)
-        seed = (seed ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-    return seed;
-}
+static const char magic[16] = "Sluice kernels2";
 
 static uint64_t checksum(const char *entry, size_t size)
 {
     size_t start = offsetof(struct head, checksum) + sizeof(uint64_t);
 
-    return hash(size, entry + start, size - start);
+    return sl_hash(size, entry + start, size - start);
 }
 
 void sl_cache_seal(void *entry, size_t size)
@@ -122,61 +107,60 @@ int sl_cache_folder(char *path, size_t size)
     return 0;
 }
 
-/* ---- the key ---- */
+/* ---- where the code of a source is ---- */
 
-struct key {
-    char *bytes;
-    size_t size;
+struct place {
+    int dir;
+    char name[ENTRY_NAME]; /* a hash of the key */
+    char *key;
+    size_t key_size;
 };
 
-static size_t put(char *to, size_t at, const void *bytes, size_t size)
+static void put_text(FILE *file, const char *text)
 {
-    if (to)
-        memcpy(to + at, bytes, size);
-    return at + size;
-}
-
-static size_t put_text(char *to, size_t at, const char *text)
-{
-    return put(to, at, text, strlen(text) + 1);
-}
-
-/* With `to` NULL it only counts. */
-static size_t write_key(const struct sl_source *source, const char *compiler, const char *includes, char *to)
-{
-    size_t at = put_text(to, 0, compiler);
-
-    at = put_text(to, at, source->name); /* the compiler's messages contain it */
-    at = put(to, at, &source->option_count, sizeof source->option_count);
-    for (uint32_t i = 0; i < source->option_count; i++)
-        at = put_text(to, at, source->options[i]);
-    at = put(to, at, &source->kernel_count, sizeof source->kernel_count);
-    for (uint32_t i = 0; i < source->kernel_count; i++)
-        at = put_text(to, at, source->kernels[i]);
-    at = put_text(to, at, includes);
-    return put(to, at, source->text, source->bytes);
+    fwrite(text, 1, strlen(text) + 1, file);
 }
 
 /* False if it is not known what the source includes, or there is no memory. */
-static bool make_key(const struct sl_source *source, const char *compiler, struct key *key)
+static bool make_key(const struct sl_source *source, const char *compiler, struct place *place)
 {
     char *includes = sl_source_includes(source);
+    FILE *file = includes ? open_memstream(&place->key, &place->key_size) : NULL;
 
-    if (!includes)
-        return false;
-    key->size = write_key(source, compiler, includes, NULL);
-    key->bytes = malloc(key->size);
-    if (key->bytes)
-        write_key(source, compiler, includes, key->bytes);
+    if (file) {
+        put_text(file, compiler);
+        put_text(file, source->name); /* the compiler's messages contain it */
+        fwrite(&source->option_count, sizeof source->option_count, 1, file);
+        for (uint32_t i = 0; i < source->option_count; i++)
+            put_text(file, source->options[i]);
+        fwrite(&source->kernel_count, sizeof source->kernel_count, 1, file);
+        for (uint32_t i = 0; i < source->kernel_count; i++)
+            put_text(file, source->kernels[i]);
+        put_text(file, includes);
+        fwrite(source->text, 1, source->bytes, file);
+    }
     free(includes);
-    return key->bytes;
+    return file && fclose(file) == 0;
 }
 
-static void name_of(const struct key *key, char name[ENTRY_NAME])
+static void close_place(struct place *place)
 {
-    uint64_t value = hash(key->size, key->bytes, key->size);
+    free(place->key);
+    sl_os_close(place->dir);
+}
 
-    snprintf(name, ENTRY_NAME, "%016" PRIx64 ENTRY_SUFFIX, value);
+static bool open_place(const struct sl_source *source, const char *compiler, bool make, struct place *place)
+{
+    *place = (struct place){ .key = NULL };
+    if (!open_folder(make, &place->dir))
+        return false;
+    if (!make_key(source, compiler, place)) {
+        close_place(place);
+        return false;
+    }
+    snprintf(place->name, ENTRY_NAME, "%016" PRIx64 ENTRY_SUFFIX,
+             sl_hash(place->key_size, place->key, place->key_size));
+    return true;
 }
 
 static bool is_entry(const char *name)
@@ -187,78 +171,55 @@ static bool is_entry(const char *name)
 
 /* ---- reading ---- */
 
-/* The parts lie within the entry and fill it. */
-static bool sizes_fit(const struct head *head, size_t size)
+/* Reads `count` texts, one after the other. Returns where the last one ends; NULL if there are not so many. */
+static const char *read_texts(const char *at, const char *end, uint32_t count, const char **texts)
 {
-    const uint64_t parts[] = { head->key, head->symbols, head->log, head->bytes };
-    uint64_t left = size - sizeof *head;
-
-    for (int i = 0; i < 4; i++) {
-        if (parts[i] > left)
-            return false;
-        left -= parts[i];
-    }
-    return left == 0;
-}
-
-/* `count` texts, one after the other, that fill `size` bytes. */
-static bool split(const char *texts, size_t size, uint32_t count, const char **list)
-{
-    size_t at = 0;
-
     for (uint32_t i = 0; i < count; i++) {
-        const char *end = at < size ? memchr(texts + at, 0, size - at) : NULL;
-        if (!end)
-            return false;
-        list[i] = texts + at;
-        at = (size_t)(end - texts) + 1;
+        const char *nul = memchr(at, 0, (size_t)(end - at));
+        if (!nul)
+            return NULL;
+        texts[i] = at;
+        at = nul + 1;
     }
-    return at == size;
+    return at;
 }
 
 bool sl_cache_read(const struct sl_source *source, const void *key, size_t key_size, const void *entry, size_t size,
                    struct sl_code *code)
 {
-    const char *at = (const char *)entry + sizeof(struct head), *log;
+    const char *at = (const char *)entry + sizeof(struct head), *end = (const char *)entry + size;
+    const uint32_t count = source->kernel_count;
     struct head head;
 
     if (size < sizeof head)
         return false;
     memcpy(&head, entry, sizeof head);
     if (memcmp(head.magic, magic, sizeof magic) != 0 || head.checksum != checksum(entry, size) ||
-        !sizes_fit(&head, size) || head.key != key_size || memcmp(at, key, key_size) != 0)
+        head.key != key_size || key_size > (size_t)(end - at) || memcmp(at, key, key_size) != 0)
         return false;
-    at += head.key;
-    const char **symbols = malloc((size_t)source->kernel_count * sizeof *symbols + 1);
-    bool found = symbols && split(at, head.symbols, source->kernel_count, symbols) &&
-                 split(at + head.symbols, head.log, 1, &log) &&
-                 sl_code_make(source, at + head.symbols + head.log, head.bytes, symbols, log, code) == 0;
-    free(symbols);
+    const char **texts = malloc((count + 1) * sizeof *texts); /* the symbols and the log */
+    at = texts ? read_texts(at + key_size, end, count + 1, texts) : NULL;
+    bool found = at && sl_code_make(source, at, (size_t)(end - at), texts, texts[count], code) == 0;
+    free(texts);
     return found;
 }
 
 bool sl_cache_find(const struct sl_source *source, const char *compiler, struct sl_code *code)
 {
-    char name[ENTRY_NAME];
-    struct key key;
+    struct place place;
     void *entry;
     size_t size;
-    int dir;
-
-    if (!open_folder(false, &dir))
-        return false;
     bool found = false;
-    if (make_key(source, compiler, &key)) {
-        name_of(&key, name);
-        if (sl_os_private_read(dir, name, MOST_BYTES, &entry, &size) == 0) {
-            found = sl_cache_read(source, key.bytes, key.size, entry, size, code);
-            free(entry);
-        }
-        free(key.bytes);
+
+    if (!open_place(source, compiler, false, &place))
+        return false;
+    if (sl_os_private_read(place.dir, place.name, MOST_BYTES, &entry, &size) == 0) {
+        found = sl_cache_read(source, place.key, place.key_size, entry, size, code);
+        free(entry);
     }
     if (found)
-        sl_os_private_touch(dir, name);
-    sl_os_close(dir);
+        sl_os_private_touch(place.dir, place.name);
+    close_place(&place);
     return found;
 }
 
@@ -273,61 +234,53 @@ static const char *next_symbol(const char *kernel, const struct sl_code *code, u
 }
 
 /* The entry is one block, to be freed. False: there is no memory, or it would be too large. */
-static bool make_entry(const struct key *key, const struct sl_source *source, const struct sl_code *code, char **entry,
-                       size_t *size)
+static bool make_entry(const struct place *place, const struct sl_source *source, const struct sl_code *code,
+                       char **entry, size_t *size)
 {
-    struct head head = { .key = key->size, .log = strlen(code->log) + 1, .bytes = code->size };
+    struct head head = { .key = place->key_size };
+    FILE *file = open_memstream(entry, size);
 
-    for (uint32_t i = 0, next = 0; i < source->kernel_count; i++)
-        head.symbols += strlen(next_symbol(source->kernels[i], code, &next)) + 1;
-    *size = sizeof head + head.key + head.symbols + head.log + head.bytes;
-    if (*size > MOST_BYTES || !(*entry = malloc(*size)))
+    if (!file)
         return false;
-    size_t at = put(*entry, 0, &head, sizeof head);
-    at = put(*entry, at, key->bytes, key->size);
+    fwrite(&head, sizeof head, 1, file);
+    fwrite(place->key, 1, place->key_size, file);
     for (uint32_t i = 0, next = 0; i < source->kernel_count; i++)
-        at = put_text(*entry, at, next_symbol(source->kernels[i], code, &next));
-    at = put_text(*entry, at, code->log);
-    put(*entry, at, code->bytes, code->size);
+        put_text(file, next_symbol(source->kernels[i], code, &next));
+    put_text(file, code->log);
+    fwrite(code->bytes, 1, code->size, file);
+    if (fclose(file) != 0 || *size > MOST_BYTES) {
+        free(*entry);
+        return false;
+    }
     sl_cache_seal(*entry, *size);
     return true;
 }
 
 void sl_cache_store(const struct sl_source *source, const char *compiler, const struct sl_code *code)
 {
-    char name[ENTRY_NAME], *entry;
-    struct key key;
+    struct place place;
+    char *entry;
     size_t size;
-    int dir;
 
-    if (!open_folder(true, &dir))
+    if (!open_place(source, compiler, true, &place))
         return;
-    if (make_key(source, compiler, &key)) {
-        name_of(&key, name);
-        if (make_entry(&key, source, code, &entry, &size)) {
-            if (sl_os_private_replace(dir, name, entry, size) != 0)
-                sl_log(SLUICE_LOG_WARN, "%s was not kept in the cache of kernels, and will be compiled again: %s",
-                       source->name, sl_last_error());
-            free(entry);
-        }
-        free(key.bytes);
+    if (make_entry(&place, source, code, &entry, &size)) {
+        if (sl_os_private_replace(place.dir, place.name, entry, size) != 0)
+            sl_log(SLUICE_LOG_WARN, "%s was not kept in the cache of kernels, and will be compiled again: %s",
+                   source->name, sl_last_error());
+        free(entry);
     }
-    sl_cache_trim(dir);
-    sl_os_close(dir);
+    sl_cache_trim(place.dir);
+    close_place(&place);
 }
 
 /* ---- the oldest go ---- */
 
-struct entry {
-    int64_t changed;
-    char name[ENTRY_NAME];
-};
-
 struct list {
     int dir;
-    int64_t now;
-    struct entry *entries;
-    size_t count, room;
+    int64_t now, oldest;
+    char name[ENTRY_NAME]; /* of the oldest */
+    uint32_t count;
 };
 
 static int list_one(void *context, const char *name, int64_t changed)
@@ -338,34 +291,20 @@ static int list_one(void *context, const char *name, int64_t changed)
         sl_os_remove(list->dir, name);
     if (!is_entry(name))
         return 0;
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 2 * SL_CACHE_ENTRIES;
-        struct entry *more = realloc(list->entries, room * sizeof *more);
-        if (!more)
-            return SLUICE_E_NO_MEMORY;
-        list->entries = more;
-        list->room = room;
+    if (list->count++ == 0 || changed < list->oldest) {
+        list->oldest = changed;
+        strcpy(list->name, name);
     }
-    list->entries[list->count].changed = changed;
-    strcpy(list->entries[list->count++].name, name);
     return 0;
 }
 
-static int by_age(const void *a, const void *b)
-{
-    int64_t first = ((const struct entry *)a)->changed, second = ((const struct entry *)b)->changed;
-
-    return first < second ? -1 : first > second;
-}
-
+/* A store adds one entry, so there is usually one too many; other processes may have added more. */
 void sl_cache_trim(int dir)
 {
-    struct list list = { .dir = dir, .now = sl_os_wall_clock() };
-
-    if (sl_os_private_list(dir, list_one, &list) == 0 && list.count > SL_CACHE_ENTRIES) {
-        qsort(list.entries, list.count, sizeof *list.entries, by_age);
-        for (size_t i = 0; i < list.count - SL_CACHE_ENTRIES; i++)
-            sl_os_remove(dir, list.entries[i].name);
+    for (int i = 0; i < 16; i++) {
+        struct list list = { .dir = dir, .now = sl_os_wall_clock() };
+        if (sl_os_private_list(dir, list_one, &list) != 0 || list.count <= SL_CACHE_ENTRIES)
+            return;
+        sl_os_remove(dir, list.name);
     }
-    free(list.entries);
 }

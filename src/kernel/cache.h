@@ -13,7 +13,7 @@
 bool sl_cache_read(const struct sl_source *source, const void *key, size_t key_size, const void *entry, size_t size,
                    struct sl_code *code);
 
-/* Writes the magic and the checksum into an entry of at least 56 bytes. */
+/* Writes the magic and the checksum into an entry of at least 32 bytes. */
 void sl_cache_seal(void *entry, size_t size);
 
 /* Removes the oldest entries if there are too many, and files that killed processes have left. */

@@ -12,13 +12,16 @@ static const struct sl_source source = { .name = "fx.cu", .text = "", .kernels =
 static void check_code(struct sl_code *code)
 {
     char type[SL_TYPE_NAME];
+    uint32_t at = 0; /* in the names: those without a symbol are left out */
 
-    REQUIRE(code->kernel_count == 2);
+    REQUIRE(code->kernel_count >= 1);
     touch(code->bytes, code->size);
     touch(code->log, strlen(code->log));
-    for (uint32_t k = 0; k < 2; k++) {
+    for (uint32_t k = 0; k < code->kernel_count; k++) {
         const struct sl_description *kernel = &code->kernels[k];
-        REQUIRE(strcmp(kernel->name, names[k]) == 0 && kernel->count <= SLUICE_MAX_PARAMETERS);
+        while (at < 2 && strcmp(kernel->name, names[at]) != 0)
+            at++;
+        REQUIRE(at++ < 2 && kernel->count <= SLUICE_MAX_PARAMETERS);
         touch(kernel->symbol, strlen(kernel->symbol));
         for (uint32_t i = 0; i < kernel->count; i++) {
             const struct sluice_parameter *parameter = &kernel->parameters[i];
@@ -32,7 +35,7 @@ static void check_code(struct sl_code *code)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const size_t head = 56; /* its key's size is at 24 */
+    const size_t head = 32; /* its key's size is at 24 */
     struct input input = { data, size };
     bool seal = take_byte(&input) & 1;
     size_t room = input.left;

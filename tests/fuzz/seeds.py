@@ -393,9 +393,9 @@ def described(index, *parameters):
     return MARK + struct.pack("<II", index, len(parameters)) + b"".join(struct.pack("<5I", *p) for p in parameters)
 
 
-def entry(compiled, symbols=b"a\0b\0", log=b"a warning\0", key=b"key\0", sizes=None, sealed=1):
-    sizes = sizes or (len(key), len(symbols), len(log), len(compiled))
-    return u8(sealed) + b"Sluice kernels1\0" + bytes(8) + struct.pack("<4Q", *sizes) + key + symbols + log + compiled
+def entry(compiled, symbols=b"a\0b\0", log=b"a warning\0", key=b"key\0", key_size=None, sealed=1):
+    size = len(key) if key_size is None else key_size
+    return u8(sealed) + b"Sluice kernels2\0" + bytes(8) + struct.pack("<Q", size) + key + symbols + log + compiled
 
 
 BOTH = b"\x7fELF" + described(1, *PARAMETERS) + b"-" + described(0)
@@ -407,8 +407,9 @@ save("kernel_cache", "too-many-parameters", entry(described(0) + described(1, *P
 save("kernel_cache", "parameters-beyond-the-end", entry(described(0) + MARK + struct.pack("<II", 1, 2 ** 32 - 1)))
 save("kernel_cache", "wrong-kinds", entry(described(0, (9, 7, 0, 2 ** 32 - 1, 1)) + described(1)))
 save("kernel_cache", "one-symbol", entry(BOTH, symbols=b"a\0"))
+save("kernel_cache", "one-is-left-out", entry(BOTH, symbols=b"\0b\0"))
 save("kernel_cache", "no-end", entry(BOTH, symbols=b"a\0b", log=b"x"))
-save("kernel_cache", "sizes-overflow", entry(BOTH, sizes=(4, 2 ** 64 - 1, 1, len(BOTH))))
+save("kernel_cache", "size-overflows", entry(BOTH, key_size=2 ** 64 - 1))
 save("kernel_cache", "empty", entry(b"", b"", b"", b""))
 
 SOURCES = {
