@@ -97,20 +97,15 @@ int sl_cuda_compiler_name(char *text, size_t size)
 
 /* ---- options ---- */
 
-static bool is_option(const char *option, const char *name)
+static bool has_option(const struct sl_source *source, const char *name)
 {
     size_t length = strlen(name);
 
-    while (*option == '-')
-        option++;
-    return strncmp(option, name, length) == 0 && (option[length] == 0 || option[length] == '=');
-}
-
-static bool has_option(const struct sl_source *source, const char *name)
-{
-    for (uint32_t i = 0; i < source->option_count; i++)
-        if (is_option(source->options[i], name))
+    for (uint32_t i = 0; i < source->option_count; i++) {
+        const char *option = source->options[i] + strspn(source->options[i], "-");
+        if (strncmp(option, name, length) == 0 && (option[length] == 0 || option[length] == '='))
             return true;
+    }
     return false;
 }
 
@@ -160,26 +155,20 @@ static const char *first_error(const char *log, int *length)
     return log;
 }
 
-/* The kernel whose description has the error; NULL if the source has it. */
-static const char *kernel_of_error(const struct sl_source *source, const char *error)
-{
-    unsigned index;
-
-    return sscanf(error, SL_KERNEL_LINE, &index) == 1 && index < source->kernel_count ? source->kernels[index] : NULL;
-}
-
 static int fail_by_log(const struct build *build)
 {
     const struct sl_source *source = build->source;
     int length;
-    const char *error = first_error(build->log, &length), *kernel = kernel_of_error(source, error);
+    unsigned index;
+    const char *error = first_error(build->log, &length);
 
-    if (kernel && sl_unknown_kernels(source, build->log))
+    if (sscanf(error, SL_KERNEL_LINE, &index) != 1 || index >= source->kernel_count)
+        return sl_fail(SLUICE_E_COMPILE, "%.*s", length, error);
+    if (sl_unknown_kernels(source, build->log))
         return SLUICE_E_INVALID;
-    if (kernel)
-        return sl_fail(SLUICE_E_COMPILE, "%s: kernel '%.200s'%.*s", source->name, kernel,
-                       length - (int)strcspn(error, ":"), error + strcspn(error, ":"));
-    return sl_fail(SLUICE_E_COMPILE, "%.*s", length, error);
+    int file = (int)strcspn(error, ":"); /* the description's, which says nothing to the user */
+    return sl_fail(SLUICE_E_COMPILE, "%s: kernel '%.200s'%.*s", source->name, source->kernels[index], length - file,
+                   error + file);
 }
 
 static int take_log(struct build *build)
@@ -296,14 +285,10 @@ static int build_all(struct build *build, const struct target *target, struct sl
 
 static char *whole_text(const struct sl_source *source)
 {
-    char *description = sl_description_text(source, "SL_DESCRIBE(%1$u, %2$s)\n");
-    char *text = description ? malloc(source->bytes + strlen(description) + 2) : NULL;
+    char *description = sl_description_text(source, "SL_DESCRIBE(%1$u, %2$s)\n"), *text = NULL;
 
-    if (text) {
-        memcpy(text, source->text, source->bytes);
-        text[source->bytes] = '\n';
-        strcpy(text + source->bytes + 1, description);
-    }
+    if (description && asprintf(&text, "%.*s\n%s", (int)source->bytes, source->text, description) < 0)
+        text = NULL;
     free(description);
     return text;
 }

@@ -26,22 +26,24 @@ struct parameter_words {
 
 char *sl_description_text(const struct sl_source *source, const char *each)
 {
-    size_t room = sl_describe_cuh_size + 1, at = sl_describe_cuh_size;
+    char *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
 
-    for (uint32_t i = 0; i < source->kernel_count; i++)
-        room += 2 * strlen(source->kernels[i]) + strlen(each) + 64;
-    char *text = malloc(room);
-    if (!text)
+    if (!file)
         return NULL;
-    memcpy(text, sl_describe_cuh, sl_describe_cuh_size + 1);
+    fwrite(sl_describe_cuh, 1, sl_describe_cuh_size, file);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     for (uint32_t i = 0; i < source->kernel_count; i++) {
-        at += (size_t)snprintf(text + at, room - at, "#line 1 \"" SL_KERNEL_LINE "\"\n", i);
-        at += (size_t)snprintf(text + at, room - at, each, i, source->kernels[i]);
+        fprintf(file, "#line 1 \"" SL_KERNEL_LINE "\"\n", i);
+        fprintf(file, each, i, source->kernels[i]);
     }
 #pragma GCC diagnostic pop
-    return text;
+    if (fclose(file) == 0)
+        return text;
+    free(text);
+    return NULL;
 }
 
 /* ---- from compiled bytes ---- */

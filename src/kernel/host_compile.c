@@ -12,6 +12,7 @@
 #include "kernel/embedded.h"
 #include "kernel/host_module.h"
 #include "os/os.h"
+#include "util/hash.h"
 #include "util/result.h"
 
 /* ---- the compiler ---- */
@@ -59,13 +60,6 @@ static const char *const fixed[] = {
 /* clang-format on */
 #define FIXED (sizeof fixed / sizeof *fixed)
 
-static uint64_t hash(uint64_t seed, const char *text, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        seed = (seed ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
-    return seed;
-}
-
 /* Does not run the compiler, so that kernels from the cache start no process: another version of it is another file. No
  * option depends on the CPU (-march=native gains nothing, as gcc's loops over threads stay scalar), so this does not
  * either. */
@@ -76,10 +70,9 @@ int sl_host_compiler(struct sl_device *device, char *text, size_t size)
     (void)device;
     if (!find_compiler(&program))
         return no_compiler("kernels");
-    uint64_t ours = hash(hash(UINT64_C(0xcbf29ce484222325), sl_prelude_cuh, sl_prelude_cuh_size), sl_sluice_cuh,
-                         sl_sluice_cuh_size);
+    uint64_t ours = sl_hash(sl_hash(0, sl_prelude_cuh, sl_prelude_cuh_size), sl_sluice_cuh, sl_sluice_cuh_size);
     for (size_t i = 0; i < FIXED; i++)
-        ours = hash(ours, fixed[i], strlen(fixed[i]) + 1);
+        ours = sl_hash(ours, fixed[i], strlen(fixed[i]) + 1);
     snprintf(text, size, "sluice %s %016" PRIx64 ", host, %" PRIu64 " %" PRIu64 " %" PRId64 " %s", SLUICE_VERSION, ours,
              program.bytes, program.inode, program.changed, program.path);
     return 0;
@@ -118,35 +111,14 @@ static void add(struct command *command, const char *argument)
     command->argv[command->count++] = argument;
 }
 
-/* Reads an option that has a meaning here: 'D', 'U' or 'I', and its value, which may be the next word. The long names
- * are NVRTC's. 0 for any other option. */
-static char read_option(const struct sl_source *source, uint32_t *at, const char **value)
-{
-    static const char *const forms[] = { "--define-macro=", "--undefine-macro=", "--include-path=" };
-    const char *option = source->options[*at];
-
-    for (int i = 0; i < 3; i++) {
-        size_t length = strlen(forms[i]);
-        *value = option + length;
-        if (strncmp(option, forms[i], length) == 0)
-            return "DUI"[i];
-    }
-    if (option[0] != '-' || !option[1] || !strchr("DUI", option[1]))
-        return 0;
-    *value = option + 2;
-    if (option[2] == 0 && *at + 1 < source->option_count)
-        *value = source->options[++*at];
-    return option[1];
-}
-
 static void add_folders(struct command *command, const struct sl_source *source)
 {
     const char *value;
 
     for (uint32_t i = 0; i < source->option_count; i++) {
         const char *option = source->options[i];
-        char kind = read_option(source, &i, &value);
-        if (kind == 0)
+        char kind = sl_source_option(source, &i, &value);
+        if (kind == 0 || kind == 'i')
             sl_log(SLUICE_LOG_WARN, "%s: the option %s is ignored on \"host\", which knows -D, -U and -I", source->name,
                    option);
         if (kind != 'I')
@@ -156,34 +128,83 @@ static void add_folders(struct command *command, const struct sl_source *source)
     }
 }
 
-/* Writes macros as lines after the prelude, because they must not change it. With `text` NULL only counts the bytes.
- */
-static size_t write_macros(const struct sl_source *source, char *text, size_t size)
+/* Writes macros as lines after the prelude, because they must not change it. */
+static void write_macros(FILE *file, const struct sl_source *source)
 {
-    size_t length = 0;
-    const char *value;
+    const char *value = "";
 
     for (uint32_t i = 0; i < source->option_count; i++) {
-        char kind = read_option(source, &i, &value);
-        const char *equal = value + strcspn(value, "=");
+        char kind = sl_source_option(source, &i, &value);
+        size_t name = strcspn(value, "=");
         if (kind == 'D')
-            length += (size_t)snprintf(text ? text + length : NULL, text ? size - length : 0, "#define %.*s %s\n",
-                                       (int)(equal - value), value, *equal ? equal + 1 : "1");
+            fprintf(file, "#define %.*s %s\n", (int)name, value, value[name] ? value + name + 1 : "1");
         else if (kind == 'U')
-            length += (size_t)snprintf(text ? text + length : NULL, text ? size - length : 0, "#undef %s\n", value);
+            fprintf(file, "#undef %s\n", value);
     }
-    return length;
 }
 
 struct paths {
-    char folder[SL_OS_TEMP], include[SL_OS_TEMP + 4], prelude[SL_OS_TEMP + 16], header[SL_OS_TEMP + 16];
-    char output[SL_OS_TEMP + 16], temp[SL_OS_TEMP + 8];
+    char folder[SL_OS_TEMP], prelude[SL_OS_TEMP + 16], output[SL_OS_TEMP + 16], temp[SL_OS_TEMP + 8];
 };
 
-/* The list is one block, which the caller frees. */
-static int make_command(const struct sl_source *source, const char *compiler, const struct paths *paths, bool fibers,
-                        const char ***argv)
+/* ---- compiling ---- */
+
+static void write_name(FILE *file, const char *name)
 {
+    for (; *name; name++) {
+        if (*name == '"' || *name == '\\')
+            fputc('\\', file);
+        fputc((unsigned char)*name < ' ' ? '?' : *name, file);
+    }
+}
+
+/* Makes the text: first the template that describes kernels, which no macro may change; then the macros of the options;
+ * the source; a line for each kernel. The caller frees it. */
+static char *whole_text(const struct sl_source *source, size_t *size)
+{
+    char *description = sl_description_text(source, "SL_DESCRIBE(%1$u, %2$s) SL_RUN(%1$u, %2$s)\n"), *text = NULL;
+    FILE *file = description ? open_memstream(&text, size) : NULL;
+
+    if (file) {
+        fwrite(description, 1, sl_describe_cuh_size, file);
+        write_macros(file, source);
+        fputs("#line 1 \"", file);
+        write_name(file, source->name);
+        fputs("\"\n", file);
+        fwrite(source->text, 1, source->bytes, file);
+        fprintf(file, "\n%s", description + sl_describe_cuh_size);
+        if (fclose(file) != 0) {
+            free(text);
+            text = NULL;
+        }
+    }
+    free(description);
+    return text;
+}
+
+static int make_folder(struct paths *paths)
+{
+    char header[SL_OS_TEMP + 16];
+    int r = sl_os_temp_make(paths->folder, sizeof paths->folder);
+
+    if (r != 0)
+        return r;
+    snprintf(paths->prelude, sizeof paths->prelude, "%s/prelude.cuh", paths->folder);
+    snprintf(header, sizeof header, "%s/sluice.cuh", paths->folder);
+    snprintf(paths->output, sizeof paths->output, "%s/kernels.so", paths->folder);
+    snprintf(paths->temp, sizeof paths->temp, "TMPDIR=%s", paths->folder);
+    r = sl_os_file_write(paths->prelude, sl_prelude_cuh, sl_prelude_cuh_size);
+    if (r == 0)
+        r = sl_os_file_write(header, sl_sluice_cuh, sl_sluice_cuh_size);
+    if (r != 0)
+        sl_os_temp_remove(paths->folder);
+    return r;
+}
+
+static int run_compiler(const struct sl_source *source, const char *compiler, const struct paths *paths, bool fibers,
+                        struct sl_os_run *run)
+{
+    const char *const environment[] = { "LC_ALL=C", paths->temp, NULL };
     struct command command = { malloc((FIXED + 2 * (size_t)source->option_count + 16) * sizeof(char *)), 0 };
 
     if (!command.argv)
@@ -197,7 +218,8 @@ static int make_command(const struct sl_source *source, const char *compiler, co
         add(&command, "-DSL_FIBERS");
         add(&command, "-Werror=frame-larger-than=98304"); /* SL_STACK of prelude.cuh is 128 KiB */
     }
-    add(&command, paths->include);
+    add(&command, "-I");
+    add(&command, paths->folder);
     add_folders(&command, source);
     add(&command, "-include");
     add(&command, paths->prelude);
@@ -205,81 +227,10 @@ static int make_command(const struct sl_source *source, const char *compiler, co
     add(&command, paths->output);
     add(&command, "-");
     add(&command, NULL);
-    *argv = command.argv;
-    return 0;
-}
-
-/* ---- compiling ---- */
-
-static void quote_name(const char *name, char *quoted, size_t size)
-{
-    size_t at = 0;
-
-    for (; *name && at + 3 < size; name++) {
-        if (*name == '"' || *name == '\\')
-            quoted[at++] = '\\';
-        quoted[at++] = *name;
-        if ((unsigned char)*name < ' ')
-            quoted[at - 1] = '?';
-    }
-    quoted[at] = 0;
-}
-
-/* Makes the text: first the template that describes kernels, which no macro may change; then the macros of the options;
- * the source; a line for each kernel. The caller frees it. */
-static char *whole_text(const struct sl_source *source, size_t *size)
-{
-    char *description = sl_description_text(source, "SL_DESCRIBE(%1$u, %2$s) SL_RUN(%1$u, %2$s)\n");
-    char name[2 * SL_MODULE_NAME];
-    char *text = NULL;
-
-    quote_name(source->name, name, sizeof name);
-    if (description) {
-        size_t at = sl_describe_cuh_size,
-               room = strlen(description) + write_macros(source, NULL, 0) + source->bytes + sizeof name + 64;
-        if ((text = malloc(room)) != NULL) {
-            memcpy(text, description, at);
-            at += write_macros(source, text + at, room - at);
-            at += (size_t)snprintf(text + at, room - at, "#line 1 \"%s\"\n%.*s\n%s", name, (int)source->bytes,
-                                   source->text, description + sl_describe_cuh_size);
-            *size = at;
-        }
-    }
-    free(description);
-    return text;
-}
-
-static int make_folder(struct paths *paths)
-{
-    int r = sl_os_temp_make(paths->folder, sizeof paths->folder);
-
-    if (r != 0)
-        return r;
-    snprintf(paths->include, sizeof paths->include, "-I%s", paths->folder);
-    snprintf(paths->prelude, sizeof paths->prelude, "%s/prelude.cuh", paths->folder);
-    snprintf(paths->header, sizeof paths->header, "%s/sluice.cuh", paths->folder);
-    snprintf(paths->output, sizeof paths->output, "%s/kernels.so", paths->folder);
-    snprintf(paths->temp, sizeof paths->temp, "TMPDIR=%s", paths->folder);
-    r = sl_os_file_write(paths->prelude, sl_prelude_cuh, sl_prelude_cuh_size);
-    if (r == 0)
-        r = sl_os_file_write(paths->header, sl_sluice_cuh, sl_sluice_cuh_size);
-    if (r != 0)
-        sl_os_temp_remove(paths->folder);
-    return r;
-}
-
-static int run_compiler(const struct sl_source *source, const char *compiler, const struct paths *paths, bool fibers,
-                        struct sl_os_run *run)
-{
-    const char **argv, *const environment[] = { "LC_ALL=C", paths->temp, NULL };
-    int r = make_command(source, compiler, paths, fibers, &argv);
-
-    if (r != 0)
-        return r;
-    run->argv = argv;
+    run->argv = command.argv;
     run->environment = environment;
-    r = sl_os_run(run);
-    free(argv);
+    int r = sl_os_run(run);
+    free(command.argv);
     return r;
 }
 
