@@ -47,7 +47,7 @@ uint64_t sl_memory_available(void);
 /* Returns 0 or an errno. */
 int sl_write_all(int fd, const void *bytes, size_t size);
 
-/* *bytes: to be freed. `path` is for messages. */
+/* *bytes: with a NUL at the end; to be freed. `path` is for messages. */
 int sl_read_all(int fd, const char *path, void **bytes, size_t *size);
 
 /* ---- service_lock.c: around a fork ---- */

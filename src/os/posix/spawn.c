@@ -93,41 +93,6 @@ static int memory_file(const char *name, int *fd)
     return *fd >= 0 ? 0 : sl_fail_call(errno, "memfd_create", "making a file in memory");
 }
 
-static int write_all(int fd, const void *bytes, size_t size)
-{
-    for (size_t done = 0; done < size;) {
-        ssize_t n;
-        SL_RETRY(n, pwrite(fd, (const char *)bytes + done, size - done, (off_t)done));
-        if (n <= 0)
-            return sl_fail_errno(n < 0 ? errno : ENOSPC, "writing %zu bytes into memory", size);
-        done += (size_t)n;
-    }
-    return 0;
-}
-
-static int read_all(int fd, char **text, size_t *size)
-{
-    struct stat status;
-    char *all = NULL;
-
-    if (fstat(fd, &status) < 0)
-        return sl_fail_errno(errno, "reading a program's output");
-    size_t length = (size_t)status.st_size, done = 0;
-    if (!(all = malloc(length + 1)))
-        return sl_fail(SLUICE_E_NO_MEMORY, "no memory for a program's output of %zu bytes", length);
-    while (done < length) {
-        ssize_t n;
-        SL_RETRY(n, pread(fd, all + done, length - done, (off_t)done));
-        if (n <= 0)
-            break;
-        done += (size_t)n;
-    }
-    all[done] = 0;
-    *text = all;
-    *size = done;
-    return 0;
-}
-
 /* What this process ignores or blocks is none of the program's business. */
 static int prepare(posix_spawnattr_t *attributes, posix_spawn_file_actions_t *actions, int in, int out)
 {
@@ -187,14 +152,19 @@ static int wait_for(pid_t pid)
 static int run_with(struct sl_os_run *run, int in, int out)
 {
     pid_t pid;
-    int r = write_all(in, run->input, run->input_size);
+    void *output;
+    int error = sl_write_all(in, run->input, run->input_size);
 
-    if (r == 0)
-        r = start(run, in, out, &pid);
+    if (error || lseek(in, 0, SEEK_SET) < 0)
+        return sl_fail_errno(error ? error : errno, "writing %zu bytes into memory", run->input_size);
+    int r = start(run, in, out, &pid);
     if (r != 0)
         return r;
     run->status = wait_for(pid);
-    return read_all(out, &run->output, &run->output_size);
+    r = sl_read_all(out, "a program's output", &output, &run->output_size);
+    if (r == 0)
+        run->output = output;
+    return r;
 }
 
 int sl_os_run(struct sl_os_run *run)
@@ -202,6 +172,7 @@ int sl_os_run(struct sl_os_run *run)
     int in, out;
     int r = memory_file("input", &in);
 
+    run->output = NULL;
     if (r != 0)
         return r;
     if ((r = memory_file("output", &out)) == 0) {

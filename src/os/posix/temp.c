@@ -78,12 +78,12 @@ int sl_read_all(int fd, const char *path, void **bytes, size_t *size)
     if (fstat(fd, &status) < 0)
         return sl_fail_errno(errno, "reading %s", path);
     size_t length = (size_t)status.st_size, done = 0;
-    char *all = malloc(length ? length : 1);
+    char *all = malloc(length + 1);
     if (!all)
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory for the %zu bytes of %s", length, path);
     while (done < length) {
         ssize_t n;
-        SL_RETRY(n, read(fd, all + done, length - done));
+        SL_RETRY(n, pread(fd, all + done, length - done, (off_t)done));
         if (n <= 0) {
             int error = n < 0 ? errno : EIO;
             free(all);
@@ -91,6 +91,7 @@ int sl_read_all(int fd, const char *path, void **bytes, size_t *size)
         }
         done += (size_t)n;
     }
+    all[length] = 0;
     *bytes = all;
     *size = length;
     return 0;
