@@ -124,7 +124,7 @@ static void path_of(int fd, char *path, size_t size)
     snprintf(path + at, size - at, "/%d", fd);
 }
 
-static int load_from_memory(const char *name, const void *bytes, size_t size, void **library)
+int sl_os_dl_load(const char *name, const void *bytes, size_t size, void **library)
 {
     char path[160];
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_EXEC);
@@ -142,26 +142,4 @@ static int load_from_memory(const char *name, const void *bytes, size_t size, vo
     }
     sl_os_close(fd);
     return r;
-}
-
-static int load_from_folder(const void *bytes, size_t size, void **library)
-{
-    char folder[SL_OS_TEMP], path[SL_OS_TEMP + 16];
-    int r = sl_os_temp_make(folder, sizeof folder);
-
-    if (r != 0)
-        return r;
-    snprintf(path, sizeof path, "%s/library.so", folder);
-    r = sl_os_file_write(path, bytes, size);
-    if (r == 0)
-        r = sl_os_dl_open(path, library);
-    sl_os_temp_remove(folder);
-    return r;
-}
-
-int sl_os_dl_load(const char *name, const void *bytes, size_t size, void **library)
-{
-    if (load_from_memory(name, bytes, size, library) == 0)
-        return 0;
-    return load_from_folder(bytes, size, library); /* where files in memory must not be run */
 }
