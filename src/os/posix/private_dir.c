@@ -18,7 +18,7 @@
 
 /* ---- the folder ---- */
 
-/* Makes it, and the folders that it is in. */
+/* Makes it, and the folders that it is in, as far as they do not exist. */
 static int make_folders(const char *path)
 {
     char part[4096];
@@ -50,34 +50,25 @@ static int check_folder(const char *path, int fd)
     return 0;
 }
 
-static int open_folder(const char *path, int *dir)
+int sl_os_private_dir_open(const char *path, bool make, int *dir)
 {
-    int fd;
+    int fd, r = make ? make_folders(path) : 0;
 
+    if (r != 0)
+        return r;
     SL_RETRY(fd, sl_above_standard(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)));
+    if (fd < 0 && errno == ENOENT)
+        return sl_fail(SLUICE_E_NOT_FOUND, "there is no folder %s", path);
     if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
         return sl_fail(SLUICE_E_PERMISSION, "%s is a link, or no folder", path);
     if (fd < 0)
         return sl_fail_errno(errno, "the folder %s", path);
-    int r = check_folder(path, fd);
+    r = check_folder(path, fd);
     if (r == 0)
         *dir = fd;
     else
         sl_os_close(fd);
     return r;
-}
-
-int sl_os_private_dir_open(const char *path, bool make, int *dir)
-{
-    struct stat status;
-    int r = 0;
-
-    if (lstat(path, &status) < 0 && errno == ENOENT) {
-        if (!make)
-            return sl_fail(SLUICE_E_NOT_FOUND, "there is no folder %s", path);
-        r = make_folders(path);
-    }
-    return r == 0 ? open_folder(path, dir) : r;
 }
 
 /* ---- files in it ---- */
