@@ -39,7 +39,8 @@ def test_calls_of_cuda_links_interface_are_measured(gpu, tmp_path):
     assert awake == STREAMS
     launches = [row for row in figures["rows"] if row["bench"] == "py_gpu_kernel_launch"]
     assert {(row["params"]["way"], row["params"]["stream"], "goal_ns" in row, "limit_p50_ns" in row) for row in launches} == \
-        {(way, stream, ours, ours) for stream in ("explicit", "default") for way, ours in (("sluice", True), ("the driver, from C", False))}
+        {(way, stream, ours, ours) for stream in ("explicit", "default")
+         for way, ours in (("sluice", True), ("sluice, Kernel.on()", True), ("the driver, from C", False))}
     theirs = {name for name, way in found if way == "cuda-link"}
     missing = {each["rows"]: each["why"] for each in figures["missing"]}
     if link:

@@ -623,27 +623,3 @@ TEST_TIMEOUT(a_load_that_is_killed_disturbs_no_other, 120)
         only_file();
     }
 }
-
-/* ---- how long it takes ---- */
-
-/* The limit of a load is 2 ms; here it is a median, of an entry as large as a binary of a large source. */
-TEST(cache_is_read_within_2_ms)
-{
-    int64_t times[21], time;
-
-    folder();
-    store_sized("fast", 1000000);
-    for (int i = 0; i < 21; i++) {
-        struct sl_source source = source_of("fast");
-        struct sl_code code;
-        time = test_now();
-        CHECK(sl_cache_find(&source, COMPILER, &code));
-        time = test_now() - time;
-        sl_code_free(&code);
-        int k = i;
-        for (; k > 0 && times[k - 1] > time; k--)
-            times[k] = times[k - 1];
-        times[k] = time;
-    }
-    CHECK_LE(times[10], (int64_t)(2e6 * test_patience()));
-}
