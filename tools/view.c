@@ -41,41 +41,46 @@ struct view {
 };
 
 /* Each character is two pixels: an upper half block with the colours of both. */
-static void draw_blocks(const struct pixels *pixels)
+static int draw_blocks(const struct sluice_array *image)
 {
+    uint32_t width = image->image.width, height = image->image.height;
+    struct sluice_array small = { 0 };
     struct winsize window = { .ws_row = 24, .ws_col = 80 };
     ioctl(STDOUT_FILENO, TIOCGWINSZ, &window);
     uint32_t columns = window.ws_col ? window.ws_col : 80;
     uint32_t rows = (window.ws_row > 1 ? window.ws_row - 1u : 23) * 2;
     /* Keep the aspect ratio: a half block is about square. */
-    if ((uint64_t)columns * pixels->height > (uint64_t)rows * pixels->width)
-        columns = (uint32_t)((uint64_t)rows * pixels->width / pixels->height);
+    if ((uint64_t)columns * height > (uint64_t)rows * width)
+        columns = (uint32_t)((uint64_t)rows * width / height);
     else
-        rows = (uint32_t)((uint64_t)columns * pixels->height / pixels->width) & ~1u;
+        rows = (uint32_t)((uint64_t)columns * height / width) & ~1u;
+    columns = columns ? columns : 1;
+    rows = rows ? rows : 2;
+    int result = pixels_alloc(&small, SLUICE_PIXEL_RGB24, columns, rows);
+    if (result == SLUICE_OK)
+        result = pixels_convert(&small, image);
+    if (result) {
+        free(small.data);
+        return say_result("view", result, NULL);
+    }
     printf("\033[H");
     for (uint32_t y = 0; y + 1 < rows; y += 2) {
         for (uint32_t x = 0; x < columns; x++) {
-            int shade[6];
-            for (uint32_t half = 0; half < 2; half++) {
-                float rgba[4];
-                uint32_t from_x = (uint32_t)((uint64_t)x * pixels->width / columns);
-                uint32_t from_y = (uint32_t)((uint64_t)(y + half) * pixels->height / rows);
-                pixels_get(pixels, from_x, from_y, rgba);
-                for (uint32_t i = 0; i < 3; i++)
-                    shade[half * 3 + i] = rgba[i] >= 1 ? 255 : rgba[i] > 0 ? (int)(rgba[i] * 255) : 0;
-            }
-            printf("\033[38;2;%d;%d;%dm\033[48;2;%d;%d;%dm\u2580", shade[0], shade[1], shade[2], shade[3], shade[4],
-                   shade[5]);
+            const uint8_t *upper = (const uint8_t *)small.data + y * small.image.planes[0].pitch + 3 * (size_t)x;
+            const uint8_t *lower = upper + small.image.planes[0].pitch;
+            printf("\033[38;2;%d;%d;%dm\033[48;2;%d;%d;%dm\u2580", upper[0], upper[1], upper[2], lower[0], lower[1],
+                   lower[2]);
         }
         printf("\033[0m\033[K\n");
     }
     fflush(stdout);
+    free(small.data);
+    return EXIT_DONE;
 }
 
 static int show_frame(struct view *view, sluice_reader *reader, const struct sluice_frame *frame, bool *end)
 {
     struct sluice_array image;
-    struct pixels pixels;
     int code = select_array("view", frame, view->array, &image);
     int result = code == EXIT_DONE ? readback_fetch(&view->readback, reader, frame) : SLUICE_OK;
     if (result)
@@ -85,14 +90,12 @@ static int show_frame(struct view *view, sluice_reader *reader, const struct slu
     readback_map(&view->readback, &image);
     if ((code = picture_take_as("view", &image, view->as)) != EXIT_DONE)
         return code;
-    if (!pixels_open(&pixels, &image)) {
+    if (!pixels_channels(&image.image)) {
         say_not_image("view", view->channel, &image, "'sluice snap' can write it to a .npy file");
         return EXIT_FAILED;
     }
-    if (view->ascii) {
-        draw_blocks(&pixels);
-        return EXIT_DONE;
-    }
+    if (view->ascii)
+        return draw_blocks(&image);
     if (view->opened && !media_fits(&view->sink, &image)) {
         child_kill(&view->sink.child);
         view->opened = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/media/pixels.c: every pixel format in both directions, and known colours as known bytes.
+ * tools/media/pixels.c, half.c: every pixel format in both directions, and known colours as known bytes.
  */
 #include "harness/test.h"
 
@@ -10,6 +10,7 @@
 
 #include <sluice/sluice.h>
 
+#include "tools/media/half.h"
 #include "tools/media/pixels.h"
 
 #define WIDTH  8
@@ -34,6 +35,32 @@ static struct sluice_array make(const char *name, uint32_t width, uint32_t heigh
     return array;
 }
 
+/* A picture of one colour. */
+static struct sluice_array uniform(const float colour[4], uint32_t width, uint32_t height)
+{
+    struct sluice_array floats;
+    CHECK_OK(pixels_alloc(&floats, SLUICE_PIXEL_RGBA_F32, width, height));
+    for (uint32_t i = 0; i < width * height; i++)
+        memcpy((float *)floats.data + 4 * i, colour, 4 * sizeof *colour);
+    return floats;
+}
+
+static void fill(const struct sluice_array *image, const float colour[4])
+{
+    struct sluice_array floats = uniform(colour, image->image.width, image->image.height);
+    CHECK_OK(pixels_convert(image, &floats));
+    free(floats.data);
+}
+
+/* The image as RGBA floats. */
+static struct sluice_array floats_of(const struct sluice_array *image)
+{
+    struct sluice_array floats;
+    CHECK_OK(pixels_alloc(&floats, SLUICE_PIXEL_RGBA_F32, image->image.width, image->image.height));
+    CHECK_OK(pixels_convert(&floats, image));
+    return floats;
+}
+
 static float worst(const float a[4], const float b[4], unsigned channels)
 {
     float most = 0;
@@ -44,10 +71,9 @@ static float worst(const float a[4], const float b[4], unsigned channels)
 
 TEST(pixels_knows_every_format)
 {
-    struct pixels pixels;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct sluice_array image = make(names[i], WIDTH, HEIGHT);
-        CHECK(pixels_open(&pixels, &image));
+        CHECK(pixels_channels(&image.image) > 0);
         free(image.data);
     }
 }
@@ -59,20 +85,17 @@ TEST(pixels_round_trip)
                                         { 1, 0, 0, 1 }, { 0, 1, 0, 1 }, { 0.2f, 0.4f, 0.8f, 1 } };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct sluice_array image = make(names[i], WIDTH, HEIGHT);
-        struct pixels pixels;
-        CHECK(pixels_open(&pixels, &image));
-        for (size_t c = 0; c < (pixels.channels == 1 ? 3 : 6); c++) {
-            for (uint32_t y = 0; y < HEIGHT; y++)
-                for (uint32_t x = 0; x < WIDTH; x++)
-                    pixels_put(&pixels, x, y, colours[c]);
-            for (uint32_t y = 0; y < HEIGHT; y++)
-                for (uint32_t x = 0; x < WIDTH; x++) {
-                    float got[4];
-                    pixels_get(&pixels, x, y, got);
-                    if (worst(got, colours[c], pixels.channels) > 0.02f)
-                        FAIL("%s: colour %zu at %u,%u is %.3f %.3f %.3f", names[i], c, x, y, (double)got[0],
-                             (double)got[1], (double)got[2]);
-                }
+        unsigned channels = pixels_channels(&image.image);
+        for (size_t c = 0; c < (channels == 1 ? 3 : 6); c++) {
+            fill(&image, colours[c]);
+            struct sluice_array floats = floats_of(&image);
+            for (uint32_t at = 0; at < WIDTH * HEIGHT; at++) {
+                const float *got = (const float *)floats.data + 4 * at;
+                if (worst(got, colours[c], channels) > 0.02f)
+                    FAIL("%s: colour %zu at %u is %.3f %.3f %.3f", names[i], c, at, (double)got[0], (double)got[1],
+                         (double)got[2]);
+            }
+            free(floats.data);
         }
         free(image.data);
     }
@@ -81,11 +104,7 @@ TEST(pixels_round_trip)
 static void expect_first(const char *name, const float colour[4], const void *bytes, size_t size)
 {
     struct sluice_array image = make(name, 4, 4);
-    struct pixels pixels;
-    CHECK(pixels_open(&pixels, &image));
-    for (uint32_t y = 0; y < 4; y++)
-        for (uint32_t x = 0; x < 4; x++)
-            pixels_put(&pixels, x, y, colour);
+    fill(&image, colour);
     if (memcmp(image.data, bytes, size) != 0)
         FAIL("%s: %02x %02x %02x %02x", name, ((uint8_t *)image.data)[0], ((uint8_t *)image.data)[1],
              ((uint8_t *)image.data)[2], ((uint8_t *)image.data)[3]);
@@ -110,15 +129,12 @@ TEST(pixels_have_their_bytes)
 TEST(pixels_matrix_follows_the_size)
 {
     static const float red[4] = { 1, 0, 0, 1 };
-    struct pixels pixels;
     struct sluice_array image = make("yuv444p", 2, 720);
-    CHECK(pixels_open(&pixels, &image));
-    pixels_put(&pixels, 0, 0, red);
+    fill(&image, red);
     CHECK_EQ(((uint8_t *)image.data)[0], 63); /* BT.709: 16 + 219 * 0.2126 */
     image.image.colour.matrix = 6;
     image.image.colour.range = SLUICE_RANGE_FULL;
-    CHECK(pixels_open(&pixels, &image));
-    pixels_put(&pixels, 0, 0, red);
+    fill(&image, red);
     CHECK_EQ(((uint8_t *)image.data)[0], 76); /* 255 * 0.299 */
     free(image.data);
 }
@@ -126,30 +142,48 @@ TEST(pixels_matrix_follows_the_size)
 TEST(pixels_bottom_row_first)
 {
     static const float white[4] = { 1, 1, 1, 1 };
-    struct sluice_array image = make("gray", WIDTH, HEIGHT);
-    struct pixels pixels;
-    uint8_t row[WIDTH];
+    struct sluice_array image = make("gray", WIDTH, HEIGHT), dot = make("gray", 1, 1);
     image.image.row_order = SLUICE_BOTTOM_UP;
-    CHECK(pixels_open(&pixels, &image));
-    pixels_put(&pixels, 0, 0, white);
+    fill(&dot, white);
+    pixels_put(&image, 0, 0, &dot);
     CHECK_EQ(((uint8_t *)image.data)[(HEIGHT - 1) * WIDTH], 255);
-    pixels_row(&pixels, 0, row);
-    CHECK_EQ(row[0], 255);
+    struct sluice_array floats = floats_of(&image);
+    CHECK_NEAR(((float *)floats.data)[0], 1, 1e-6);
+    free(floats.data);
+    free(dot.data);
     free(image.data);
+}
+
+/* Chroma, too, which two by two pixels share. */
+TEST(pixels_are_put_where_they_belong)
+{
+    static const float red[4] = { 1, 0, 0, 1 }, black[4] = { 0, 0, 0, 1 };
+    static const char *const shared[] = { "nv12", "yuv420p", "p010le", "yuyv422", "uyvy422", "yuv444p", "rgb24" };
+    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++) {
+        struct sluice_array image = make(shared[i], WIDTH, HEIGHT), part = make(shared[i], 4, 2);
+        fill(&image, black);
+        fill(&part, red);
+        pixels_put(&image, 2, 4, &part);
+        struct sluice_array floats = floats_of(&image);
+        for (uint32_t at = 0; at < WIDTH * HEIGHT; at++) {
+            bool in = at % WIDTH - 2 < 4 && at / WIDTH - 4 < 2;
+            if (worst((const float *)floats.data + 4 * at, in ? red : black, 3) > 0.02f)
+                FAIL("%s: %u,%u", shared[i], at % WIDTH, at / WIDTH);
+        }
+        free(floats.data);
+        free(part.data);
+        free(image.data);
+    }
 }
 
 TEST(pixels_floats_are_clamped)
 {
     static const float odd[4] = { 2.5f, -1, NAN, 1 };
-    struct sluice_array image = make("rgbaf32le", 2, 2);
-    struct pixels pixels;
-    uint8_t row[8];
-    CHECK(pixels_open(&pixels, &image));
-    pixels_put(&pixels, 0, 0, odd);
-    pixels_row(&pixels, 0, row);
-    CHECK_EQ(row[0], 255);
-    CHECK_EQ(row[1], 0);
-    CHECK_EQ(row[2], 0);
+    struct sluice_array image = make("rgb24", 2, 2);
+    fill(&image, odd);
+    CHECK_EQ(((uint8_t *)image.data)[0], 255);
+    CHECK_EQ(((uint8_t *)image.data)[1], 0);
+    CHECK_EQ(((uint8_t *)image.data)[2], 0);
     free(image.data);
 }
 
@@ -157,32 +191,29 @@ TEST(pixels_alpha)
 {
     static const float half[4] = { 0.8f, 0.4f, 0.2f, 0.5f };
     struct sluice_array image = make("rgba", 2, 2);
-    struct pixels pixels;
-    float got[4];
     image.image.alpha = SLUICE_ALPHA_PREMULTIPLIED;
-    CHECK(pixels_open(&pixels, &image));
-    pixels_put(&pixels, 1, 1, half);
-    pixels_get(&pixels, 1, 1, got);
-    CHECK_NEAR(worst(got, half, 4), 0, 0.01);
+    fill(&image, half);
+    struct sluice_array floats = floats_of(&image);
+    CHECK_NEAR(worst((const float *)floats.data + 12, half, 4), 0, 0.01);
     CHECK_NEAR(((uint8_t *)image.data)[12], 102, 1); /* 0.8 * 0.5 of 255 */
     image.image.alpha = SLUICE_ALPHA_OPAQUE;
-    CHECK(pixels_open(&pixels, &image));
-    CHECK_EQ(pixels.channels, 3);
+    CHECK_EQ(pixels_channels(&image.image), 3);
+    free(floats.data);
     free(image.data);
 }
 
 TEST(pixels_half_floats)
 {
     for (uint32_t half = 0; half < 65536; half++) {
-        float value = pixels_half((uint16_t)half);
+        float value = half_to_float((uint16_t)half);
         if (isnan(value))
             CHECK((half & 0x7C00) == 0x7C00 && (half & 0x3FF));
         else
-            CHECK_EQ(pixels_to_half(value), half);
+            CHECK_EQ(half_from_float(value), half);
     }
-    CHECK_EQ(pixels_to_half(65519.0f), 0x7BFF);
-    CHECK_EQ(pixels_to_half(65520.0f), 0x7C00);
-    CHECK_NEAR(pixels_half(0x3555), 0.33325195, 1e-7);
+    CHECK_EQ(half_from_float(65519.0f), 0x7BFF);
+    CHECK_EQ(half_from_float(65520.0f), 0x7C00);
+    CHECK_NEAR(half_to_float(0x3555), 0.33325195, 1e-7);
 }
 
 TEST(pixels_planes_end_where_the_array_ends)

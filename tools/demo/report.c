@@ -26,28 +26,17 @@ static const uint8_t mark_colours[3][3] = { { 90, 90, 90 }, { 220, 60, 60 }, { 7
 void sheet_add(struct sheet *sheet, const struct sluice_array *image, enum tile_mark mark, int64_t at_ns,
                uint64_t index)
 {
-    struct pixels pixels;
-    if (sheet->count == TILES || !pixels_open(&pixels, image))
+    struct sluice_array small = { 0 };
+    if (sheet->count == TILES || !pixels_channels(&image->image))
         return;
     if (!sheet->height)
-        sheet->height = TILE_WIDTH * pixels.height / pixels.width;
+        sheet->height = TILE_WIDTH * image->image.height / image->image.width;
     struct tile *tile = &sheet->tiles[sheet->count];
-    tile->rgb = malloc((size_t)TILE_WIDTH * sheet->height * 3);
-    if (!tile->rgb)
+    if (pixels_alloc(&small, SLUICE_PIXEL_RGB24, TILE_WIDTH, sheet->height) || pixels_convert(&small, image)) {
+        free(small.data);
         return;
-    uint8_t *to = tile->rgb;
-    for (uint32_t y = 0; y < sheet->height; y++)
-        for (uint32_t x = 0; x < TILE_WIDTH; x++) {
-            float sum[4] = { 0 }, one[4];
-            for (uint32_t k = 0; k < 4; k++) { /* average four samples */
-                pixels_get(&pixels, (2 * x + k % 2) * pixels.width / (2 * TILE_WIDTH),
-                           (2 * y + k / 2) * pixels.height / (2 * sheet->height), one);
-                for (int c = 0; c < 3; c++)
-                    sum[c] += one[c] / 4;
-            }
-            for (int c = 0; c < 3; c++)
-                *to++ = (uint8_t)(fminf(fmaxf(sum[c], 0), 1) * 255 + 0.5f);
-        }
+    }
+    tile->rgb = small.data;
     tile->mark = mark;
     tile->at_ns = at_ns;
     tile->index = index;

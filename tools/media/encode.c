@@ -297,8 +297,6 @@ static int start_window(struct media_sink *sink)
     const struct sluice_image *image = &sink->image;
     bool converts = needs_conversion(image->pixel_format);
     char size[32], rate[32];
-    if (converts && !(sink->converted = malloc((size_t)image->width * 4)))
-        return ENOMEM;
     snprintf(size, sizeof size, "%ux%u", image->width, image->height);
     snprintf(rate, sizeof rate, "%.6f", sink->fps);
     child_add(&a, "ffplay", "-v", "error", "-autoexit", "-fflags", "nobuffer", "-flags", "low_delay", NULL);
@@ -340,19 +338,17 @@ static bool write_bytes(struct media_sink *sink, const void *bytes, uint64_t siz
     return sink->file ? nut_write(&sink->nut, bytes, size) : child_write(&sink->child, bytes, size);
 }
 
-static bool write_converted_rows(struct media_sink *sink, const struct sluice_array *image)
+/* As 8 bits, in the image's own row order: ffplay flips it. */
+static bool write_bytes_of_floats(struct media_sink *sink, const struct sluice_array *image)
 {
-    struct pixels pixels;
-    if (!pixels_open(&pixels, image))
+    struct sluice_array bytes;
+    int result = pixels_alloc(&bytes, SLUICE_PIXEL_RGBA, image->image.width, image->image.height);
+    if (result)
         return false;
-    pixels.channels = 4;
-    pixels.bottom_up = false; /* ffplay flips the image */
-    for (uint32_t y = 0; y < pixels.height; y++) {
-        pixels_row(&pixels, y, sink->converted);
-        if (!child_write(&sink->child, sink->converted, (size_t)pixels.width * 4))
-            return false;
-    }
-    return true;
+    bytes.image.row_order = image->image.row_order;
+    bool done = pixels_convert(&bytes, image) == SLUICE_OK && child_write(&sink->child, bytes.data, bytes.nbytes);
+    free(bytes.data);
+    return done;
 }
 
 static bool write_planes(struct media_sink *sink, const struct sluice_array *image)
@@ -379,7 +375,8 @@ static bool write_planes(struct media_sink *sink, const struct sluice_array *ima
 bool media_write(struct media_sink *sink, const struct sluice_array *image, int64_t pts_ns)
 {
     if (!sink->file)
-        return sink->converted ? write_converted_rows(sink, image) : write_planes(sink, image);
+        return needs_conversion(image->image.pixel_format) ? write_bytes_of_floats(sink, image)
+                                                           : write_planes(sink, image);
     uint64_t size = raw_size(&image->image);
     if (!nut_write_frame(&sink->nut, pts_ns, size))
         return false;

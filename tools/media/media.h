@@ -81,7 +81,7 @@ struct media_sink {
     bool crf_set;
     struct child child;
     struct sluice_image image; /* the kind of image that the program was started for */
-    uint8_t *converted;        /* a frame (of a window: a row), if ffmpeg does not support the pixel format */
+    uint8_t *converted;        /* a frame of a file whose pixel format ffmpeg does not support */
     const char *command;       /* for messages */
     struct nut_writer nut;
     uint8_t alpha; /* of the image, as far as the file keeps it */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "half.h"
 #include "pixels.h"
 
 #define TAG(a, b, c, d) ((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
@@ -168,12 +169,12 @@ static void convert_row(uint16_t *raw, uint8_t *row, uint32_t words, uint32_t fo
 {
     for (uint32_t i = 0; i < words; i++) {
         if (format == SLUICE_PIXEL_RGBA_F16) {
-            uint16_t half = to_image ? pixels_to_half((float)raw[i] / 65535) : 0;
+            uint16_t half = to_image ? half_from_float((float)raw[i] / 65535) : 0;
             if (to_image) {
                 memcpy(row + i * 2, &half, 2);
             } else {
                 memcpy(&half, row + i * 2, 2);
-                raw[i] = from_float(pixels_half(half));
+                raw[i] = from_float(half_to_float(half));
             }
         } else {
             float value = to_image ? (float)raw[i] / 65535 : 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The test picture. The background is painted once and copied into each frame.
+ * The test picture. Its parts are painted as RGBA and converted to the channel's format: the background and the box
+ * once, the number for each frame.
  */
 #include "pattern.h"
 
@@ -12,36 +13,111 @@
 #include "../media/font.h"
 #include "../media/pixels.h"
 
+#define STRIP 64 /* rows of the background that are painted at a time */
+
 static const float bars[8][4] = {
     { 1, 1, 1, 1 }, { 1, 1, 0, 1 }, { 0, 1, 1, 1 }, { 0, 1, 0, 1 },
     { 1, 0, 1, 1 }, { 1, 0, 0, 1 }, { 0, 0, 1, 1 }, { 0.1f, 0.1f, 0.1f, 1 },
 };
+static const float orange[4] = { 1, 0.5f, 0, 1 };
 
-bool pattern_open(struct pattern *pattern, const struct sluice_array *image)
+/* What is where in one frame. */
+struct scene {
+    uint32_t width, height;
+    uint32_t box, box_x, box_y; /* the box's size; 0: there is none */
+    uint32_t scale;             /* of the number */
+    const char *number;
+};
+
+static void paint_background(const struct scene *scene, uint32_t x, uint32_t y, float colour[4])
 {
-    struct pixels pixels;
-    pattern->background = *image;
-    pattern->background.data = calloc(1, image->nbytes);
-    if (!pixels_open(&pixels, &pattern->background)) {
-        pattern_close(pattern);
+    float gray = (float)x / (float)(scene->width > 1 ? scene->width - 1 : 1);
+    const float shade[4] = { gray, gray, gray, 1 };
+    const float *bar = bars[(uint64_t)x * 8 / scene->width];
+    memcpy(colour, y < scene->height * 3 / 4 ? bar : shade, sizeof shade);
+}
+
+static bool is_in_box(const struct scene *scene, uint32_t x, uint32_t y)
+{
+    return x - scene->box_x < scene->box && y - scene->box_y < scene->box;
+}
+
+/* The number has a margin of one point to the left and above, and black rows above and below its digits. */
+static bool is_in_number(const struct scene *scene, uint32_t x, uint32_t y, bool *ink)
+{
+    uint32_t column = x / scene->scale - 1, row = y / scene->scale - 1;
+    if (column >= FONT_STEP * strlen(scene->number) || row >= FONT_HEIGHT + 2)
         return false;
-    }
-    uint32_t ramp = pixels.height * 3 / 4;
-    for (uint32_t y = 0; y < pixels.height; y++)
-        for (uint32_t x = 0; x < pixels.width; x++) {
-            float gray = (float)x / (float)(pixels.width > 1 ? pixels.width - 1 : 1);
-            const float shade[4] = { gray, gray, gray, 1 };
-            uint32_t bar = (uint32_t)((uint64_t)x * 8 / pixels.width);
-            pixels_put(&pixels, x, y, y < ramp ? bars[bar] : shade);
-        }
+    *ink = row > 0 && font_point(scene->number[column / FONT_STEP], column % FONT_STEP, row - 1);
     return true;
 }
 
-static void fill_square(const struct pixels *pixels, uint32_t left, uint32_t top, uint32_t size, const float colour[4])
+static void paint(const struct scene *scene, uint32_t x, uint32_t y, float colour[4])
 {
-    for (uint32_t y = top; y < top + size && y < pixels->height; y++)
-        for (uint32_t x = left; x < left + size && x < pixels->width; x++)
-            pixels_put(pixels, x, y, colour);
+    bool ink;
+    if (scene->number && is_in_number(scene, x, y, &ink)) {
+        colour[0] = colour[1] = colour[2] = ink ? 1 : 0;
+        colour[3] = 1;
+    } else if (is_in_box(scene, x, y)) {
+        memcpy(colour, orange, sizeof orange);
+    } else {
+        paint_background(scene, x, y, colour);
+    }
+}
+
+/* The part of the scene at x, y as an image like this one, in memory of its own. False if out of memory. */
+static bool make_part(const struct scene *scene, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                      const struct sluice_image *like, struct sluice_array *part)
+{
+    struct sluice_array floats = { 0 };
+    *part = (struct sluice_array){ 0 };
+    bool done = pixels_alloc(&floats, SLUICE_PIXEL_RGBA_F32, width, height) == SLUICE_OK &&
+                pixels_alloc(part, like->pixel_format, width, height) == SLUICE_OK;
+    if (done) {
+        float *colour = floats.data;
+        for (uint32_t j = 0; j < height; j++)
+            for (uint32_t i = 0; i < width; i++, colour += 4)
+                paint(scene, x + i, y + j, colour);
+        part->image.colour = like->colour;
+        part->image.alpha = like->alpha;
+        if (!part->image.colour.matrix) /* which follows from the height of the whole image */
+            part->image.colour.matrix = pixels_default_matrix(scene->height);
+        done = pixels_convert(part, &floats) == SLUICE_OK;
+    }
+    free(floats.data);
+    if (!done) {
+        free(part->data);
+        part->data = NULL;
+    }
+    return done;
+}
+
+static uint32_t box_size(const struct sluice_image *image)
+{
+    return ((image->width < image->height ? image->width : image->height) / 6) & ~1u;
+}
+
+bool pattern_open(struct pattern *pattern, const struct sluice_array *image)
+{
+    struct scene scene = { .width = image->image.width, .height = image->image.height };
+    struct sluice_array part;
+    bool done = true;
+    pattern->background = *image;
+    pattern->background.data = calloc(1, image->nbytes);
+    done = pattern->background.data && pixels_channels(&image->image);
+    for (uint32_t y = 0; done && y < scene.height; y += STRIP) {
+        uint32_t rows = scene.height - y < STRIP ? scene.height - y : STRIP;
+        done = make_part(&scene, 0, y, scene.width, rows, &image->image, &part);
+        if (done)
+            pixels_put(&pattern->background, 0, y, &part);
+        free(part.data);
+    }
+    scene.box = box_size(&image->image);
+    if (done && scene.box)
+        done = make_part(&scene, 0, 0, scene.box, scene.box, &image->image, &pattern->box);
+    if (!done)
+        pattern_close(pattern);
+    return done;
 }
 
 /* A position that moves back and forth between 0 and `range`. */
@@ -53,35 +129,42 @@ static uint32_t bounce(uint64_t step, uint32_t range)
     return (uint32_t)(at < range ? at : 2 * (uint64_t)range - at);
 }
 
-static void draw_number(const struct pixels *pixels, uint64_t index, uint32_t scale)
+static uint32_t even_up_to(uint32_t size, uint32_t most)
 {
-    static const float ink[4] = { 1, 1, 1, 1 }, paper[4] = { 0, 0, 0, 1 };
-    char text[24];
-    snprintf(text, sizeof text, "#%06" PRIu64, index);
-    for (uint32_t i = 0; text[i]; i++)
-        for (uint32_t y = 0; y < FONT_HEIGHT + 2; y++)
-            for (uint32_t x = 0; x < FONT_STEP; x++)
-                fill_square(pixels, (1 + i * FONT_STEP + x) * scale, (1 + y) * scale, scale,
-                            y > 0 && font_point(text[i], x, y - 1) ? ink : paper);
+    size += size & 1;
+    return size < most ? size : most;
 }
 
 void pattern_draw(const struct pattern *pattern, const struct sluice_array *image, uint64_t index)
 {
-    static const float orange[4] = { 1, 0.5f, 0, 1 };
-    struct pixels pixels;
-    if (image->nbytes != pattern->background.nbytes || !pixels_open(&pixels, image))
+    uint32_t width = image->image.width, height = image->image.height;
+    uint32_t step = width / 160 + 1, box = box_size(&image->image);
+    struct sluice_array part;
+    char text[24];
+    if (image->nbytes != pattern->background.nbytes)
         return;
+    snprintf(text, sizeof text, "#%06" PRIu64, index);
+    const struct scene scene = {
+        .width = width,
+        .height = height,
+        .box = box,
+        .box_x = bounce(index * step, width - box) & ~1u,
+        .box_y = bounce(index * step / 2, height - box) & ~1u,
+        .scale = (width < height ? width : height) / 120 + 1,
+        .number = text,
+    };
     memcpy(image->data, pattern->background.data, image->nbytes);
-    uint32_t shorter_side = pixels.width < pixels.height ? pixels.width : pixels.height;
-    uint32_t box = (shorter_side / 6) & ~1u, step = pixels.width / 160 + 1;
-    uint32_t x = bounce(index * step, pixels.width - box) & ~1u;
-    uint32_t y = bounce(index * step / 2, pixels.height - box) & ~1u;
-    fill_square(&pixels, x, y, box, orange);
-    draw_number(&pixels, index, shorter_side / 120 + 1);
+    if (pattern->box.data)
+        pixels_put(image, scene.box_x, scene.box_y, &pattern->box);
+    if (make_part(&scene, 0, 0, even_up_to((1 + FONT_STEP * (uint32_t)strlen(text)) * scene.scale, width),
+                  even_up_to((1 + FONT_HEIGHT + 2) * scene.scale, height), &image->image, &part))
+        pixels_put(image, 0, 0, &part);
+    free(part.data);
 }
 
 void pattern_close(struct pattern *pattern)
 {
     free(pattern->background.data);
-    pattern->background.data = NULL;
+    free(pattern->box.data);
+    pattern->background.data = pattern->box.data = NULL;
 }

@@ -12,6 +12,7 @@
 
 struct pattern {
     struct sluice_array background; /* owns its data */
+    struct sluice_array box;        /* likewise; no data: the image is too small for one */
 };
 
 /* Paints the background for images like this one. False if out of memory. */
