@@ -9,3 +9,7 @@ with sluice.Writer("camera", format={"image": sluice.Image("nv12", 1920, 1080)})
     tensor = np.empty((3, 512, 512), np.float32)
     area = sluice.convert(tensor, frame, fit="inside", scale=2, bias=-1)  # -1 to 1, as many models want it
     print(area.back(256, 256))  # which point of the frame the middle of the tensor shows
+    boxes = np.array([[128.0, 144, 384, 368], [0, 112, 32, 400]])  # left, top, right, bottom in the tensor
+    left, top = area.back(boxes[:, 0], boxes[:, 1])
+    right, bottom = area.back(boxes[:, 2], boxes[:, 3])
+    print(np.stack([left, top, right, bottom], 1))  # on the frame

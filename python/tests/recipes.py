@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The programs of docs/kernels-cookbook.md and docs/kernels-from-others.md: each is shown with what it prints, and is run as a
+"""The programs of docs/kernels-cookbook.md, kernels-from-others.md and convert-others.md: each is shown with what it prints, and is run as a
 reader saves it."""
 import os
 import pathlib
@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
-PAGES = ["kernels-cookbook.md", "kernels-from-others.md"]
+PAGES = ["kernels-cookbook.md", "kernels-from-others.md", "convert-others.md"]
 PROGRAM = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 IMPORT = re.compile(r"^(?:import|from) (?!numpy|sluice)(\w+)", re.M)  # another library than those that all tests have
 SHOWN = re.compile(r"^```python\n([^`]*)^```\n\n```text\n([^`]*)^```", re.M)

@@ -113,7 +113,7 @@ def test_pairs(other):
 
 
 @pytest.mark.parametrize("example, expected", [
-    ("convert.py", ["(960.0, 540.0)"]),
+    ("convert.py", ["(960.0, 540.0)", "[[ 480.  120. 1440.  960.]", " [   0.    0.  120. 1080.]]"]),
     ("several_arrays.py", ["('view', 'depth', 'boxes') (1, 4) 1.5"]),
     ("opencv_nv12.py", ["(72, 64) (48, 64, 3) 0"]),
     ("async_timeout.py", ["nothing yet", "frame 1"]),
@@ -217,6 +217,12 @@ def test_recipes(request, tmp_path, on, recipe):
     else:
         request.getfixturevalue("gpu")
         recipes.run(tmp_path, recipe)
+
+
+@pytest.mark.parametrize("recipe", recipes.find("cv2").values(), ids=recipes.find("cv2").keys())
+def test_recipes_with_opencv(tmp_path, recipe):
+    pytest.importorskip("cv2", reason="opencv-python-headless is not installed")
+    recipes.run_on_host(tmp_path, recipe)
 
 
 def test_a_program_of_cuda_links(gpu):
