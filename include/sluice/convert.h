@@ -101,7 +101,8 @@ struct sluice_area {
 
 /* Queues the conversion of `from` to `to` on a stream of their device; on "host" it is done when the call returns. Each
  * is an image, or a tensor of 1, 3 or 4 channels of uint8, float16 or float32. On a stream that captures it becomes a
- * node of the graph. It does not count as a use of a frame: sluice_frame_used_on does.
+ * node of the graph. It does not count as a use of a frame: sluice_frame_used_on does. SLUICE_CHECK=streams sees
+ * it as a launch that reads `from` and writes `to`.
  *
  * What an image does not name is: matrix BT.709 from 720 rows on, else BT.601; the limited range for YUV, else the full
  * one. Numbers are stored rounded and clamped to what the format holds; floats are not clamped. Filters work on the
@@ -115,7 +116,7 @@ struct sluice_area {
  * or primaries that both name and that differ, and other element types: the message says which library does it;
  * SLUICE_E_FORMAT for a shape that is no picture, or that may be CHW and HWC; SLUICE_E_INVALID for a crop outside, a
  * read-only target, memory that overlaps or that the GPU cannot reach, and settings that do not exist;
- * SLUICE_E_WRONG_DEVICE, SLUICE_E_CAPTURING, SLUICE_E_DRIVER. */
+ * SLUICE_E_WRONG_DEVICE, SLUICE_E_CAPTURING, SLUICE_E_DRIVER; SLUICE_E_ORDER under SLUICE_CHECK=streams. */
 SLUICE_API int sluice_convert(struct sluice_stream stream, const struct sluice_array *to,
                               const struct sluice_array *from, const struct sluice_convert *how,
                               struct sluice_area *area);

@@ -39,6 +39,21 @@ static int queue(const struct sl_job *job, struct sluice_stream handle, struct s
                                                                  : sl_convert_cuda(job, handle, stream);
 }
 
+/* With SLUICE_CHECK=streams, if nothing orders it behind earlier work, it is not queued. */
+static int queue_checked(const struct sl_job *job, struct sluice_stream handle, struct sl_stream *stream,
+                         const struct sluice_array *to, const struct sluice_array *from)
+{
+    uint64_t number = 0;
+
+    sl_check_start();
+    int r = sl_checks_streams() ? sl_check_convert(stream, to, from, &number) : 0;
+    if (r != 0)
+        return r;
+    r = queue(job, handle, stream);
+    sl_check_converted(number, r);
+    return r;
+}
+
 int sl_convert(struct sluice_stream handle, const struct sluice_array *to, const struct sluice_array *from,
                const struct sluice_convert *how, struct sluice_area *area)
 {
@@ -54,7 +69,7 @@ int sl_convert(struct sluice_stream handle, const struct sluice_array *to, const
     if ((r = sl_memory_used(to->data, handle)) == 0)
         r = sl_memory_used(from->data, handle);
     if (r == 0)
-        r = queue(&job, handle, stream);
+        r = queue_checked(&job, handle, stream, to, from);
     sl_object_drop(&stream->object);
     if (r == 0 && area)
         *area = found;

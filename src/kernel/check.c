@@ -213,16 +213,14 @@ static const char *describe(const struct sl_argument *argument, char text[WHAT])
     return text;
 }
 
-static int refuse(const struct sl_launching *launching, uint32_t at, bool does_write, uint64_t stream,
+static int refuse(const char *kernel, bool does_write, const char *what, uint64_t stream,
                   const struct sl_conflict *conflict)
 {
-    char what[WHAT];
-
     return sl_fail(SLUICE_E_ORDER,
                    "kernel '%s' %s %s on stream 0x%" PRIx64 ", while %s on stream 0x%" PRIx64
                    ": nothing orders them. Record an event on 0x%" PRIx64 " and let 0x%" PRIx64 " wait for it",
-                   launching->kernel->name, does_write ? "writes" : "reads", describe(&launching->arguments[at], what),
-                   stream, conflict->earlier, conflict->stream, conflict->stream, stream);
+                   kernel, does_write ? "writes" : "reads", what, stream, conflict->earlier, conflict->stream,
+                   conflict->stream, stream);
 }
 
 /* ---- launches ---- */
@@ -231,7 +229,7 @@ int sl_check_launch(const struct sl_launching *launching, uint64_t *number)
 {
     struct sl_use uses[SLUICE_MAX_PARAMETERS];
     uint32_t arguments[SLUICE_MAX_PARAMETERS], count = 0;
-    char earlier[SL_HISTORY_TEXT];
+    char earlier[SL_HISTORY_TEXT], what[WHAT];
     struct sl_conflict conflict = { .earlier = earlier };
     struct sl_place place;
 
@@ -244,7 +242,8 @@ int sl_check_launch(const struct sl_launching *launching, uint64_t *number)
             arguments[count++] = i;
     if (sl_history_add(&place, launching->kernel->name, uses, count, number, &conflict))
         return 0;
-    return refuse(launching, arguments[conflict.use], uses[conflict.use].writes, place.stream, &conflict);
+    return refuse(launching->kernel->name, uses[conflict.use].writes,
+                  describe(&launching->arguments[arguments[conflict.use]], what), place.stream, &conflict);
 }
 
 void sl_check_launched(const struct sl_launching *launching, uint64_t number, int result)
@@ -253,4 +252,30 @@ void sl_check_launched(const struct sl_launching *launching, uint64_t number, in
         sl_history_undo(number);
     else if (result == 0 && launching->any_host && !sl_kernel_kind(launching->kernel->object.device)->is_pinned)
         sl_stream_add_host_wait(sl_object_id(&launching->stream->object));
+}
+
+/* ---- conversions ---- */
+
+int sl_check_convert(struct sl_stream *stream, const struct sluice_array *to, const struct sluice_array *from,
+                     uint64_t *number)
+{
+    const struct sluice_array *arrays[] = { from, to };
+    const struct sl_use uses[] = { { range_of_array(from), false }, { range_of_array(to), true } };
+    char earlier[SL_HISTORY_TEXT], what[WHAT];
+    struct sl_conflict conflict = { .earlier = earlier };
+    struct sl_place place;
+
+    *number = 0;
+    sl_order_place(stream, &place);
+    if (place.captures || sl_history_add(&place, "sluice_convert", uses, 2, number, &conflict))
+        return 0;
+    const struct sl_argument argument = { .given = &(struct sluice_argument){ .kind = SLUICE_ARGUMENT_ARRAY },
+                                          .array = arrays[conflict.use] };
+    return refuse("sluice_convert", uses[conflict.use].writes, describe(&argument, what), place.stream, &conflict);
+}
+
+void sl_check_converted(uint64_t number, int result)
+{
+    if (result != 0 && number != 0)
+        sl_history_undo(number);
 }

@@ -237,6 +237,12 @@ static inline bool sl_checks_streams(void)
 /* Reads the environment, once. */
 void sl_check_start(void);
 
+/* A conversion counts as a launch that reads `from` and writes `to`. Returns SLUICE_E_ORDER if nothing orders it after
+ * an earlier one; else queue it, and pass *number and the result to sl_check_converted. */
+int sl_check_convert(struct sl_stream *stream, const struct sluice_array *to, const struct sluice_array *from,
+                     uint64_t *number);
+void sl_check_converted(uint64_t number, int result);
+
 /* Work is handed over from one stream to another: by a commit and an acquire, by a release or cancel and a begin, by a
  * copy and a wait for its ticket. hand_over: the work queued on `stream` so far. take_over: later work on `stream`, or
  * all later work for SLUICE_ON_CPU, runs after it. `channel`: NULL for copies. */

@@ -768,3 +768,49 @@ TEST(a_launch_that_fails_leaves_no_trace)
     CHECK_OK(read_on(&f, f.b));
     end(&f);
 }
+
+/* ---- conversions ---- */
+
+static struct sluice_array gray(void *data)
+{
+    const int64_t shape[] = { 4, 4 };
+    struct sluice_array array;
+
+    CHECK_OK(sluice_array_wrap(&array, "gray", data, (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 2, shape, NULL));
+    return array;
+}
+
+TEST(a_conversion_is_a_launch)
+{
+    unsigned char other[16];
+    struct fixture f;
+
+    begin(&f);
+    struct sluice_array to = gray(f.memory), from = gray(other);
+    CHECK_OK(sluice_convert(f.a, &to, &from, NULL, NULL));
+    CHECK_EQ(read_on(&f, f.b), SLUICE_E_ORDER);
+    CHECK_HAS(sluice_last_error(), "while kernel 'sluice_convert' may still write it");
+    CHECK_EQ(sluice_convert(f.b, &to, &from, NULL, NULL), SLUICE_E_ORDER);
+    CHECK_HAS(sluice_last_error(), "kernel 'sluice_convert' writes 'gray' on stream");
+    CHECK_EQ(sluice_convert(f.b, &from, &to, NULL, NULL), SLUICE_E_ORDER);
+    CHECK_HAS(sluice_last_error(), "kernel 'sluice_convert' reads 'gray' on stream");
+    CHECK_OK(sluice_stream_wait_stream(f.b, f.a));
+    CHECK_OK(sluice_convert(f.b, &from, &to, NULL, NULL));
+    CHECK_EQ(write_on(&f, f.a), SLUICE_E_ORDER);
+    CHECK_HAS(sluice_last_error(), "while kernel 'sluice_convert' may still read it");
+    end(&f);
+}
+
+TEST(a_conversion_that_fails_is_no_use)
+{
+    struct sluice_convert how = SLUICE_CONVERT_INIT;
+    unsigned char other[16];
+    struct fixture f;
+
+    begin(&f);
+    struct sluice_array to = gray(f.memory), from = gray(other);
+    how.crop.width = how.crop.height = 9;
+    CHECK_EQ(sluice_convert(f.a, &to, &from, &how, NULL), SLUICE_E_INVALID);
+    CHECK_OK(read_on(&f, f.b));
+    end(&f);
+}
