@@ -23,6 +23,12 @@ int sl_convert(struct sluice_stream stream, const struct sluice_array *to, const
 int sl_convert_plan(const struct sluice_array *to, const struct sluice_array *from, const struct sluice_convert *how,
                     struct sl_job *job, struct sluice_area *area);
 
+/* Does each pixel of a row or column stay where it is, but for the crop? */
+static inline bool sl_stays(const struct sl_axis *axis)
+{
+    return axis->per == 1LL << SL_POSITION_BITS && axis->size == axis->count && !axis->flip;
+}
+
 /* ---- picture.c: an array as pixels ---- */
 
 /* `role`: "to" or "from", for messages. All that is refused about one array alone is refused here. */
@@ -34,18 +40,33 @@ int sl_convert_picture(const struct sluice_array *array, const char *role, const
 /* SLUICE_E_NO_MEMORY. */
 int sl_convert_host(const struct sl_job *job);
 
-/* ---- decode.c, encode.c: rows of pixels as R G B A floats, one after the other ---- */
+/* ---- decode.c, encode.c: rows of pixels as floats: all R, then all G, B and A, which are `apart` floats apart ---- */
 
 #define SL_CHUNK 256 /* pixels that are converted at a time, so that they stay in the nearest cache */
 
-/* `count` pixels of row y from x on, not flipped. */
-void sl_decode(const struct sl_pixels *pixels, int x, int y, int count, float *rgba);
+static inline bool sl_has_alpha(const struct sl_pixels *p)
+{
+    return p->count == 4 && !p->opaque;
+}
+
+/* Three or four bytes side by side, in this order or with blue first. */
+static inline bool sl_is_bytes(const struct sl_pixels *p)
+{
+    const struct sl_component *at = p->at;
+    long long red = at[0].first - at[1].first, blue = at[2].first - at[1].first;
+
+    return p->family == SL_RGB && p->sample == SL_U8 && at[0].step == p->count && red + blue == 0 && red * blue == -1 &&
+           (p->count == 3 || at[3].first - at[1].first == 2);
+}
+
+/* `count` pixels of row y from x on, not flipped. A is written if they have it. */
+void sl_decode(const struct sl_pixels *pixels, int x, int y, int count, float *out, int apart);
 
 /* Gray, luma and all of RGB: what each pixel has of its own. */
-void sl_encode(const struct sl_pixels *pixels, int x, int y, int count, const float *rgba);
+void sl_encode(const struct sl_pixels *pixels, int x, int y, int count, const float *in, int apart);
 
 /* The chroma of a whole row of pixels, at its places between the columns, as `width >> shift_x` floats each. */
-void sl_chroma_row(const struct sl_pixels *pixels, const float *rgba, float *u, float *v);
+void sl_chroma_row(const struct sl_pixels *pixels, const float *in, int apart, float *u, float *v);
 
 /* A row of chroma. */
 void sl_encode_chroma(const struct sl_pixels *pixels, int row, const float *u, const float *v);

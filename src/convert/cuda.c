@@ -8,12 +8,18 @@
 #include "convert/embedded.h"
 #include "kernel/kernel.h"
 
-enum { BLOCK_WIDE = 32, BLOCK_HIGH = 8 }; /* as convert.cu has it */
+enum { BLOCK_WIDE = 32, BLOCK_HIGH = 8, ROW = 192 }; /* as convert.cu has them */
 
-static const char *const names[SL_CONVERT_KERNELS] = {
-    "sl_convert_any", "sl_convert_rgba", "sl_convert_nv12", "sl_share_any", "sl_share_rgba",
+/* How many columns and rows of the target each thread makes. */
+static const struct shape {
+    const char *name;
+    uint32_t columns, rows;
+} shapes[SL_CONVERT_KERNELS] = {
+    { "sl_convert_any", 1, 1 }, { "sl_convert_rgba", 1, 1 }, { "sl_share_any", 2, 2 },
+    { "sl_share_rgba", 2, 2 },  { "sl_resize_rgba", 1, 1 },  { "sl_resize_nv12", 1, 1 },
+    { "sl_same_rgba", 4, 1 },   { "sl_same_nv12", 4, 2 },    { "sl_same_to_nv12", 4, 2 },
 };
-enum { ANY, RGBA, NV12, SHARE_ANY, SHARE_RGBA };
+enum { ANY, RGBA, SHARE_ANY, SHARE_RGBA, RESIZE_RGBA, RESIZE_NV12, SAME_RGBA, SAME_NV12, SAME_TO_NV12, NONE };
 
 /* ---- kernels ---- */
 
@@ -31,7 +37,7 @@ static int load(struct sl_device *device)
     if (r != 0)
         return r;
     for (int i = 0; i < SL_CONVERT_KERNELS && r == 0; i++)
-        r = sl_kernel_get(module, names[i], &kernels[i]);
+        r = sl_kernel_get(module, shapes[i].name, &kernels[i]);
     for (int i = 0; i < SL_CONVERT_KERNELS && r == 0; i++)
         sl_store(&device->convert[i], kernels[i].id, release);
     if (r != 0)
@@ -54,29 +60,69 @@ static int kernel_of(struct sl_device *device, int which, struct sluice_kernel *
 
 /* ---- which one ---- */
 
-/* Four bytes side by side that can be read at once. */
-static bool is_rgba(const struct sl_pixels *p)
+static bool is_aligned(const unsigned char *at, long long pitch, uintptr_t to)
 {
-    const struct sl_component *at = p->at;
-    const unsigned char *first = at[0].first < at[2].first ? at[0].first : at[2].first;
-
-    return p->family == SL_RGB && p->sample == SL_U8 && p->count == 4 && at[0].step == 4 && at[1].first == first + 1 &&
-           (at[0].first == first + 2 || at[2].first == first + 2) && at[3].first == first + 3 &&
-           (((uintptr_t)first | (uintptr_t)at[0].pitch) & 3) == 0;
+    return (((uintptr_t)at | (uintptr_t)pitch) & (to - 1)) == 0;
 }
 
-static bool is_nv12(const struct sl_pixels *p)
+/* Four bytes side by side that can be read at once, and more such pixels. */
+static bool is_rgba(const struct sl_pixels *p, int x, uintptr_t alignment)
+{
+    return p->count == 4 && sl_is_bytes(p) && is_aligned(p->at[1].first - 1 + 4 * x, p->at[1].pitch, alignment);
+}
+
+/* Of the full range, where a byte is a component. */
+static bool is_full(const struct sl_pixels *p)
+{
+    return p->mul[0] == 255 && p->add[0] == 0 && p->mul[1] == 255 && p->add[1] == 0;
+}
+
+static bool is_nv12(const struct sl_pixels *p, uintptr_t alignment)
 {
     return p->family == SL_YUV && p->sample == SL_U8 && p->at[0].step == 1 && p->at[1].step == 2 &&
-           p->at[2].first == p->at[1].first + 1 && p->shift_y &&
-           (((uintptr_t)p->at[1].first | (uintptr_t)p->at[1].pitch) & 1) == 0;
+           p->at[2].first == p->at[1].first + 1 && p->shift_y && is_aligned(p->at[1].first, p->at[1].pitch, alignment);
+}
+
+/* Two rows of four columns of NV12 at x, y, with their chroma. */
+static bool is_nv12_block(const struct sl_pixels *p, int x, int y)
+{
+    return is_nv12(p, 4) && is_aligned(p->at[0].first, p->at[0].pitch, 4) && x % 4 == 0 && y % 2 == 0;
+}
+
+static int choose_same(const struct sl_job *job)
+{
+    const struct sl_pixels *to = &job->to, *from = &job->from;
+    bool stays = sl_stays(&job->x) && sl_stays(&job->y) && job->resize == SL_NEAREST && !job->bordered;
+    bool from_rgba = is_rgba(from, job->x.first, 16), to_rgba = is_rgba(to, 0, 16);
+
+    if (!stays || to->width % 4 != 0 || job->multiply || job->divide)
+        return NONE;
+    if (to_rgba && from_rgba && to->mul[0] == from->mul[0] && to->add[0] == from->add[0])
+        return SAME_RGBA;
+    if (to_rgba && is_full(to) && to->opaque && to->height % 2 == 0 && is_nv12_block(from, job->x.first, job->y.first))
+        return SAME_NV12;
+    return from_rgba && is_full(from) && is_nv12_block(to, 0, 0) ? SAME_TO_NV12 : NONE;
+}
+
+/* Do the columns that a block depends on fit into its memory? */
+static bool fits_row(const struct sl_axis *x)
+{
+    double per = (double)x->per / (double)(1LL << SL_POSITION_BITS);
+    return (BLOCK_WIDE - 1) * per + 2 * (double)x->radius + 3 <= ROW;
 }
 
 static int choose(const struct sl_job *job)
 {
+    bool from_rgba = is_rgba(&job->from, 0, 4), from_nv12 = is_nv12(&job->from, 2);
+    int same = choose_same(job);
+
+    if (same != NONE)
+        return same;
     if (job->to.shift_x)
-        return is_rgba(&job->from) ? SHARE_RGBA : SHARE_ANY;
-    return is_rgba(&job->from) ? RGBA : is_nv12(&job->from) ? NV12 : ANY;
+        return from_rgba ? SHARE_RGBA : SHARE_ANY;
+    if (job->resize == SL_TRIANGLE && fits_row(&job->x) && (from_rgba || from_nv12))
+        return from_rgba ? RESIZE_RGBA : RESIZE_NV12;
+    return from_rgba ? RGBA : ANY;
 }
 
 /* ---- memory ---- */
@@ -121,13 +167,16 @@ int sl_convert_cuda(const struct sl_job *job, struct sluice_stream handle, struc
     const struct sl_argument argument = { .given = &value };
     struct sluice_launch shape = { .size = sizeof shape, .block = { BLOCK_WIDE, BLOCK_HIGH } };
     struct sl_device *device = stream->object.device;
-    uint32_t wide = BLOCK_WIDE << job->to.shift_x, high = BLOCK_HIGH << job->to.shift_y;
+    int which = choose(job);
+    uint32_t wide = BLOCK_WIDE * shapes[which].columns, high = BLOCK_HIGH * shapes[which].rows;
     struct sluice_kernel kernel;
 
+    if (which == SHARE_ANY || which == SHARE_RGBA)
+        high = BLOCK_HIGH << job->to.shift_y;
     shape.grid[0] = ((uint32_t)job->to.width + wide - 1) / wide;
     shape.grid[1] = ((uint32_t)job->to.height + high - 1) / high;
     int r = check_both(device, job);
     if (r == 0)
-        r = kernel_of(device, choose(job), &kernel);
+        r = kernel_of(device, which, &kernel);
     return r == 0 ? sl_launch(kernel, handle, &shape, &argument, 1) : r;
 }

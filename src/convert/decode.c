@@ -3,6 +3,8 @@
  * Rows of pixels of any format, read as floats. The loops have no branches, so that compilers vectorise them; each does
  * what sl_fetch does.
  */
+#include <string.h>
+
 #include "convert/convert.h"
 
 #define HALF (SL_CHUNK / 2 + 3) /* chroma samples of a chunk, with one more at each side */
@@ -15,96 +17,87 @@ SL_INLINE void read_some(int sample, const unsigned char *in, long long step, in
         out[i] = sl_read(sample, in + i * step);
 }
 
-SL_INLINE void read_bytes(const unsigned char *in, long long step, int count, float *out)
+SL_INLINE void read_numbers(const struct sl_pixels *p, int c, int x, int y, int count, float *out)
 {
-    switch (step) {
-    case 1: read_some(SL_U8, in, 1, count, out); break;
-    case 2: read_some(SL_U8, in, 2, count, out); break;
-    default: read_some(SL_U8, in, step, count, out);
-    }
-}
-
-SL_INLINE void read_numbers(const struct sl_pixels *p, int i, int x, int y, int count, float *out)
-{
-    const struct sl_component *at = &p->at[i];
+    const struct sl_component *at = &p->at[c];
     const unsigned char *in = at->first + y * at->pitch + x * at->step;
 
-    switch (p->sample) {
-    case SL_U8: read_bytes(in, at->step, count, out); break;
-    case SL_U16: read_some(SL_U16, in, at->step, count, out); break;
-    case SL_U10: read_some(SL_U10, in, at->step, count, out); break;
-    case SL_F16: read_some(SL_F16, in, at->step, count, out); break;
-    default: read_some(SL_F32, in, at->step, count, out);
-    }
+    if (p->sample == SL_U8 && at->step == 1)
+        read_some(SL_U8, in, 1, count, out);
+    else if (p->sample == SL_U8 && at->step == 2)
+        read_some(SL_U8, in, 2, count, out);
+    else if (p->sample == SL_U8 && at->step == 3)
+        read_some(SL_U8, in, 3, count, out);
+    else if (p->sample == SL_U8)
+        read_some(SL_U8, in, at->step, count, out);
+    else if (p->sample == SL_U16)
+        read_some(SL_U16, in, at->step, count, out);
+    else if (p->sample == SL_U10)
+        read_some(SL_U10, in, at->step, count, out);
+    else if (p->sample == SL_F16)
+        read_some(SL_F16, in, at->step, count, out);
+    else
+        read_some(SL_F32, in, at->step, count, out);
 }
 
 /* ---- RGB and gray ---- */
 
-SL_INLINE void read_packed(const struct sl_pixels *p, const unsigned char *in, int step, int r, int g, int b, int a,
-                           int count, float *out)
+/* Four bytes side by side, as one word; red and blue begin at these bits. */
+SL_INLINE void read_words(const struct sl_pixels *p, const unsigned char *in, int red, int blue, int alpha, int count,
+                          float *out, int apart)
 {
     const float mr = p->unmul[0], mg = p->unmul[1], mb = p->unmul[2], ma = p->unmul[3];
     const float ar = p->unadd[0], ag = p->unadd[1], ab = p->unadd[2], aa = p->unadd[3];
+    float *restrict r = out, *restrict g = out + apart, *restrict b = out + 2 * apart, *restrict a = out + 3 * apart;
 
     for (int i = 0; i < count; i++) {
-        out[4 * i] = (float)in[step * i + r] * mr + ar;
-        out[4 * i + 1] = (float)in[step * i + g] * mg + ag;
-        out[4 * i + 2] = (float)in[step * i + b] * mb + ab;
-        out[4 * i + 3] = a < 0 ? 1 : (float)in[step * i + a] * ma + aa;
+        int word;
+        memcpy(&word, in + 4 * i, sizeof word);
+        r[i] = (float)(word >> red & 255) * mr + ar;
+        g[i] = (float)(word >> 8 & 255) * mg + ag;
+        b[i] = (float)(word >> blue & 255) * mb + ab;
+        if (alpha)
+            a[i] = (float)(word >> 24 & 255) * ma + aa;
     }
 }
 
-/* Bytes side by side, as in the usual formats. */
-SL_INLINE bool decode_packed(const struct sl_pixels *p, int x, int y, int count, float *out)
+SL_INLINE void decode_words(const struct sl_pixels *p, int x, int y, int count, float *out, int apart)
 {
-    const struct sl_component *at = p->at;
-    bool alpha = p->count == 4 && !p->opaque, red_first = at[0].first < at[2].first;
-    const unsigned char *in = (red_first ? at[0].first : at[2].first) + y * at[0].pitch + x * at[0].step;
+    const unsigned char *in = p->at[1].first - 1 + y * p->at[1].pitch + x * p->at[1].step;
+    bool red_first = p->at[0].first < p->at[1].first;
 
-    if (p->sample != SL_U8 || at[0].step != p->count || at[1].first - at[0].first != (red_first ? 1 : -1) ||
-        at[2].first - at[1].first != (red_first ? 1 : -1) || (alpha && at[3].first - at[1].first != 2))
-        return false;
-    if (p->count == 3 && red_first)
-        read_packed(p, in, 3, 0, 1, 2, -1, count, out);
-    else if (p->count == 3)
-        read_packed(p, in, 3, 2, 1, 0, -1, count, out);
-    else if (!alpha && red_first)
-        read_packed(p, in, 4, 0, 1, 2, -1, count, out);
-    else if (!alpha)
-        read_packed(p, in, 4, 2, 1, 0, -1, count, out);
+    if (red_first && p->opaque)
+        read_words(p, in, 0, 16, 0, count, out, apart);
     else if (red_first)
-        read_packed(p, in, 4, 0, 1, 2, 3, count, out);
+        read_words(p, in, 0, 16, 1, count, out, apart);
+    else if (p->opaque)
+        read_words(p, in, 16, 0, 0, count, out, apart);
     else
-        read_packed(p, in, 4, 2, 1, 0, 3, count, out);
-    return true;
+        read_words(p, in, 16, 0, 1, count, out, apart);
 }
 
-SL_INLINE void decode_rgb(const struct sl_pixels *p, int x, int y, int count, float *out)
+SL_INLINE void decode_rgb(const struct sl_pixels *p, int x, int y, int count, float *out, int apart)
 {
-    float number[SL_CHUNK];
-    int last = p->count == 4 && !p->opaque ? 4 : 3;
-
-    if (decode_packed(p, x, y, count, out))
+    if (p->count == 4 && sl_is_bytes(p)) {
+        decode_words(p, x, y, count, out, apart);
         return;
-    for (int c = 0; c < last; c++) {
-        read_numbers(p, c, x, y, count, number);
-        for (int i = 0; i < count; i++)
-            out[4 * i + c] = number[i] * p->unmul[c] + p->unadd[c];
     }
-    for (int i = 0; i < count && last == 3; i++)
-        out[4 * i + 3] = 1;
+    for (int c = 0; c < (sl_has_alpha(p) ? 4 : 3); c++) {
+        const float mul = p->unmul[c], add = p->unadd[c];
+        float *to = out + c * apart;
+        read_numbers(p, c, x, y, count, to);
+        for (int i = 0; i < count; i++)
+            to[i] = to[i] * mul + add;
+    }
 }
 
-SL_INLINE void decode_gray(const struct sl_pixels *p, int x, int y, int count, float *out)
+SL_INLINE void decode_gray(const struct sl_pixels *p, int x, int y, int count, float *out, int apart)
 {
-    float number[SL_CHUNK];
+    const float mul = p->unmul[0], add = p->unadd[0];
 
-    read_numbers(p, 0, x, y, count, number);
-    for (int i = 0; i < count; i++) {
-        float value = number[i] * p->unmul[0] + p->unadd[0];
-        out[4 * i] = out[4 * i + 1] = out[4 * i + 2] = value;
-        out[4 * i + 3] = 1;
-    }
+    read_numbers(p, 0, x, y, count, out);
+    for (int i = 0; i < count; i++)
+        out[i] = out[apart + i] = out[2 * apart + i] = out[i] * mul + add;
 }
 
 /* ---- YUV ---- */
@@ -161,50 +154,49 @@ SL_INLINE void chroma(const struct sl_pixels *p, int c, int x, struct sl_between
         }
 }
 
-SL_INLINE void decode_yuv(const struct sl_pixels *p, int x, int y, int count, float *out)
+SL_INLINE void decode_yuv(const struct sl_pixels *p, int x, int y, int count, float *out, int apart)
 {
     float luma[SL_CHUNK], u[SL_CHUNK + 1], v[SL_CHUNK + 1];
     struct sl_between rows = sl_chroma_between(y, p->shift_y, p->site == SL_SITE_TOP_LEFT, p->site == SL_SITE_REPEAT,
                                                p->height >> p->shift_y);
     const float my = p->unmul[0], ay = p->unadd[0], mu = p->unmul[1], mv = p->unmul[2], au = p->add[1], av = p->add[2];
     const float rv = p->rv, gu = p->gu, gv = p->gv, bu = p->bu;
+    float *restrict r = out, *restrict g = out + apart, *restrict b = out + 2 * apart;
 
     read_numbers(p, 0, x, y, count, luma);
     chroma(p, 1, x, rows, count, u);
     chroma(p, 2, x, rows, count, v);
     for (int i = 0; i < count; i++) {
         float l = luma[i] * my + ay, cu = (u[i] - au) * mu, cv = (v[i] - av) * mv;
-        out[4 * i] = l + rv * cv;
-        out[4 * i + 1] = l - gu * cu - gv * cv;
-        out[4 * i + 2] = l + bu * cu;
-        out[4 * i + 3] = 1;
+        r[i] = l + rv * cv;
+        g[i] = l - gu * cu - gv * cv;
+        b[i] = l + bu * cu;
     }
 }
 
 /* ---- all ---- */
 
-SL_WIDE static void decode_chunk(const struct sl_pixels *p, int x, int y, int count, float *out)
+SL_WIDE static void decode_chunk(const struct sl_pixels *p, int x, int y, int count, float *out, int apart)
 {
     if (p->family == SL_YUV)
-        decode_yuv(p, x, y, count, out);
+        decode_yuv(p, x, y, count, out, apart);
     else if (p->family == SL_GRAY)
-        decode_gray(p, x, y, count, out);
+        decode_gray(p, x, y, count, out, apart);
     else
-        decode_rgb(p, x, y, count, out);
+        decode_rgb(p, x, y, count, out, apart);
 }
 
-void sl_decode(const struct sl_pixels *p, int x, int y, int count, float *out)
+void sl_decode(const struct sl_pixels *p, int x, int y, int count, float *out, int apart)
 {
     if (count > 0 && (x & p->shift_x)) { /* chroma goes by pairs */
         struct sl_rgba first = sl_fetch(p, x, y);
         out[0] = first.r;
-        out[1] = first.g;
-        out[2] = first.b;
-        out[3] = first.a;
-        out += 4;
+        out[apart] = first.g;
+        out[2 * apart] = first.b;
+        out++;
         count--;
         x++;
     }
     for (int done = 0; done < count; done += SL_CHUNK)
-        decode_chunk(p, x + done, y, count - done < SL_CHUNK ? count - done : SL_CHUNK, out + 4 * done);
+        decode_chunk(p, x + done, y, count - done < SL_CHUNK ? count - done : SL_CHUNK, out + done, apart);
 }

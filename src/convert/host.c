@@ -17,28 +17,30 @@
 
 /* For each pixel of the target that shows the picture, the pixels of the source it depends on. They add up to 1. */
 struct weights {
-    int most; /* at most so many */
+    int most;   /* at most so many: an even number */
+    int copies; /* how often each weight is there, side by side */
     int *first, *count;
-    float *weights; /* `most` for each */
+    float *weights; /* `most` for each; those behind `count` are 0 */
 };
 
-static bool make_weights(const struct sl_axis *axis, struct weights *w)
+static bool make_weights(const struct sl_axis *axis, int copies, struct weights *w)
 {
     size_t size = (size_t)axis->size;
 
     w->most = 2 * (int)axis->radius + 2;
+    w->copies = copies;
     w->first = malloc(size * sizeof *w->first);
     w->count = malloc(size * sizeof *w->count);
-    w->weights = malloc(size * (size_t)w->most * sizeof *w->weights);
+    w->weights = calloc(size * (size_t)(w->most * copies), sizeof *w->weights);
     for (int i = 0; w->first && w->count && w->weights && i < axis->size; i++) {
         struct sl_taps taps = sl_taps_at(axis, axis->at + i);
-        float *weights = w->weights + (size_t)i * (size_t)w->most, sum = 0;
+        float *weights = w->weights + (size_t)i * (size_t)(w->most * copies), sum = 0;
         w->first[i] = taps.first;
         w->count[i] = taps.count;
         for (int k = 0; k < taps.count; k++)
-            sum += weights[k] = sl_weight(axis, taps, k);
-        for (int k = 0; k < taps.count; k++)
-            weights[k] /= sum;
+            sum += sl_weight(axis, taps, k);
+        for (int k = 0; k < taps.count * copies; k++)
+            weights[k] = sl_weight(axis, taps, k / copies) / sum;
     }
     return w->first && w->count && w->weights;
 }
@@ -66,10 +68,13 @@ struct worker {
     const struct sl_job *job;
     int begin, end;  /* rows of the target to be written */
     int first, span; /* columns of the flipped crop that are needed */
+    int planes;      /* of the source: 3, or 4 with alpha */
+    int apart, wide; /* floats from one plane to the next: in rows of the source, in ->row */
     int rows;        /* of the ring */
     int *held;       /* which row of the crop each has; -1: none */
     float *ring;     /* rows of the source */
     float *sum;      /* one row between them */
+    float *mixed;    /* the same, pixel by pixel; zeros follow */
     float *row;      /* of the target */
     float *u[RING], *v[RING];
     int chroma[RING]; /* which row of the target each is of */
@@ -84,19 +89,24 @@ static void *take(char *block, size_t *used, size_t bytes)
     return taken;
 }
 
+static int whole_lines(int floats)
+{
+    return (floats + 15) / 16 * 16;
+}
+
 /* All memory is one block, which begins with ->held. Returns its size. */
 static size_t lay_out(struct worker *w, char *block)
 {
-    size_t span = (size_t)w->span * 4 * sizeof(float), width = (size_t)w->job->to.width;
-    size_t used = 0;
+    size_t row = (size_t)w->apart * 4 * sizeof(float), used = 0;
 
     w->held = take(block, &used, (size_t)w->rows * sizeof *w->held);
-    w->ring = take(block, &used, (size_t)w->rows * span);
-    w->sum = take(block, &used, span);
-    w->row = take(block, &used, width * 4 * sizeof(float));
+    w->ring = take(block, &used, (size_t)w->rows * row);
+    w->sum = take(block, &used, row);
+    w->mixed = take(block, &used, row + (size_t)w->conversion->x.most * 4 * sizeof(float));
+    w->row = take(block, &used, (size_t)w->wide * 4 * sizeof(float));
     for (int i = 0; i < RING; i++) {
-        w->u[i] = take(block, &used, width / 2 * sizeof(float));
-        w->v[i] = take(block, &used, width / 2 * sizeof(float));
+        w->u[i] = take(block, &used, (size_t)w->wide / 2 * sizeof(float));
+        w->v[i] = take(block, &used, (size_t)w->wide / 2 * sizeof(float));
     }
     return used;
 }
@@ -121,9 +131,14 @@ static bool open_worker(struct worker *w, const struct conversion *conversion)
 {
     *w = (struct worker){ .conversion = conversion, .job = conversion->job };
     find_span(w);
-    char *block = aligned_alloc(64, lay_out(w, NULL));
+    w->planes = sl_has_alpha(&w->job->from) ? 4 : 3;
+    w->apart = whole_lines(w->span);
+    w->wide = whole_lines(w->job->to.width);
+    size_t bytes = lay_out(w, NULL);
+    char *block = aligned_alloc(64, bytes);
     if (!block)
         return false;
+    memset(block, 0, bytes); /* what is between the planes is added up, too */
     lay_out(w, block);
     for (int i = 0; i < w->rows; i++)
         w->held[i] = -1;
@@ -136,28 +151,35 @@ static bool open_worker(struct worker *w, const struct conversion *conversion)
 
 static void reverse(float *row, int count)
 {
-    struct sl_rgba *pixels = (struct sl_rgba *)row;
-
     for (int i = 0, j = count - 1; i < j; i++, j--) {
-        struct sl_rgba kept = pixels[i];
-        pixels[i] = pixels[j];
-        pixels[j] = kept;
+        float kept = row[i];
+        row[i] = row[j];
+        row[j] = kept;
     }
 }
 
-SL_WIDE static void multiply(float *row, int count)
+SL_WIDE static void multiply(float *row, int count, int apart)
 {
-    for (int i = 0; i < count; i++)
-        for (int c = 0; c < 3; c++)
-            row[4 * i + c] *= row[4 * i + 3];
+    float *restrict r = row, *restrict g = row + apart, *restrict b = row + 2 * apart;
+    const float *restrict a = row + 3 * apart;
+
+    for (int i = 0; i < count; i++) {
+        r[i] *= a[i];
+        g[i] *= a[i];
+        b[i] *= a[i];
+    }
 }
 
-SL_WIDE static void divide(float *row, int count)
+SL_WIDE static void divide(float *row, int count, int apart)
 {
+    float *restrict r = row, *restrict g = row + apart, *restrict b = row + 2 * apart;
+    const float *restrict a = row + 3 * apart;
+
     for (int i = 0; i < count; i++) {
-        float by = row[4 * i + 3] > 0 ? 1 / row[4 * i + 3] : 0;
-        for (int c = 0; c < 3; c++)
-            row[4 * i + c] *= by;
+        float by = a[i] > 0 ? 1 / a[i] : 0;
+        r[i] *= by;
+        g[i] *= by;
+        b[i] *= by;
     }
 }
 
@@ -168,17 +190,17 @@ static void read_row(const struct worker *w, int row, float *out)
     const struct sl_axis *x = &job->x;
     int left = x->flip ? x->count - w->first - w->span : w->first;
 
-    sl_decode(&job->from, x->first + left, sl_source(&job->y, row), w->span, out);
-    if (x->flip)
-        reverse(out, w->span);
+    sl_decode(&job->from, x->first + left, sl_source(&job->y, row), w->span, out, w->apart);
+    for (int c = 0; c < w->planes && x->flip; c++)
+        reverse(out + c * w->apart, w->span);
     if (job->multiply)
-        multiply(out, w->span);
+        multiply(out, w->span, w->apart);
 }
 
 static const float *source_row(struct worker *w, int row)
 {
     int place = row % w->rows;
-    float *at = w->ring + (size_t)place * 4 * (size_t)w->span;
+    float *at = w->ring + (size_t)place * 4 * (size_t)w->apart;
 
     if (w->held[place] != row)
         read_row(w, row, at);
@@ -188,44 +210,61 @@ static const float *source_row(struct worker *w, int row)
 
 /* ---- resizing ---- */
 
-SL_WIDE static void set_row(float *sum, const float *row, float weight, int count)
+/* Adds two rows, or begins with them. */
+SL_WIDE static void add_rows(float *restrict sum, const float *a, float a_weight, const float *b, float b_weight,
+                             bool begins, int count)
 {
-    for (int i = 0; i < 4 * count; i++)
-        sum[i] = weight * row[i];
+    if (begins)
+        for (int i = 0; i < count; i++)
+            sum[i] = a_weight * a[i] + b_weight * b[i];
+    else
+        for (int i = 0; i < count; i++)
+            sum[i] += a_weight * a[i] + b_weight * b[i];
 }
 
-SL_WIDE static void add_row(float *sum, const float *row, float weight, int count)
+/* Planes become pixels side by side, whose components are then filtered at once. */
+SL_WIDE static void mix_planes(const float *in, int apart, float *restrict out)
 {
-    for (int i = 0; i < 4 * count; i++)
-        sum[i] += weight * row[i];
-}
+    const float *r = in, *g = in + apart, *b = in + 2 * apart, *a = in + 3 * apart;
 
-SL_WIDE static void add_columns(const struct weights *x, int first, int count, const float *in, float *out)
-{
-    for (int i = 0; i < count; i++) {
-        const float *from = in + 4 * (x->first[i] - first), *weights = x->weights + (size_t)i * (size_t)x->most;
-        float sum[4] = { 0 };
-        for (int k = 0; k < x->count[i]; k++)
-            for (int c = 0; c < 4; c++)
-                sum[c] += weights[k] * from[4 * k + c];
-        memcpy(out + 4 * i, sum, sizeof sum);
+    for (int i = 0; i < apart; i++) {
+        out[4 * i] = r[i];
+        out[4 * i + 1] = g[i];
+        out[4 * i + 2] = b[i];
+        out[4 * i + 3] = a[i];
     }
 }
 
+/* Two pixels at a time, always as many: a loop of another length for each pixel takes longer than more pixels. */
+SL_WIDE static void add_columns(const struct weights *x, int first, int count, const float *in, float *out, int apart)
+{
+    const int most = 4 * x->most;
+
+    for (int i = 0; i < count; i++) {
+        const float *from = in + 4 * (x->first[i] - first), *weights = x->weights + (size_t)i * (size_t)most;
+        float sum[8] = { 0 };
+        for (int k = 0; k < most; k += 8)
+            for (int c = 0; c < 8; c++)
+                sum[c] += weights[k + c] * from[k + c];
+        for (int c = 0; c < 4; c++)
+            out[i + c * apart] = sum[c] + sum[c + 4];
+    }
+}
+
+/* Between the rows first: there are fewer of them then. */
 static void resize_row(struct worker *w, int y, float *out)
 {
     const struct weights *rows = &w->conversion->y;
-    int i = y - w->job->y.at;
+    int i = y - w->job->y.at, count = rows->count[i];
     const float *weights = rows->weights + (size_t)i * (size_t)rows->most;
 
-    for (int k = 0; k < rows->count[i]; k++) {
-        const float *row = source_row(w, rows->first[i] + k);
-        if (k == 0)
-            set_row(w->sum, row, weights[k], w->span);
-        else
-            add_row(w->sum, row, weights[k], w->span);
+    for (int k = 0; k < count; k += 2) {
+        const float *a = source_row(w, rows->first[i] + k),
+                    *b = k + 1 < count ? source_row(w, rows->first[i] + k + 1) : a;
+        add_rows(w->sum, a, weights[k], b, k + 1 < count ? weights[k + 1] : 0, k == 0, w->planes * w->apart);
     }
-    add_columns(&w->conversion->x, w->first, w->job->x.size, w->sum, out);
+    mix_planes(w->sum, w->apart, w->mixed);
+    add_columns(&w->conversion->x, w->first, w->job->x.size, w->mixed, out, w->wide);
 }
 
 static void nearest_row(struct worker *w, int y, float *out)
@@ -233,40 +272,39 @@ static void nearest_row(struct worker *w, int y, float *out)
     const struct sl_axis *x = &w->job->x;
     const float *row = source_row(w, sl_nearest(&w->job->y, y));
 
-    if (w->span == x->size) {
-        memcpy(out, row, (size_t)x->size * 4 * sizeof *out);
-        return;
-    }
-    for (int i = 0; i < x->size; i++)
-        memcpy(out + 4 * i, row + 4 * (sl_nearest(x, x->at + i) - w->first), 4 * sizeof *out);
+    for (int c = 0; c < w->planes; c++, out += w->wide, row += w->apart)
+        for (int i = 0; i < x->size; i++)
+            out[i] = row[w->span == x->size ? i : sl_nearest(x, x->at + i) - w->first];
 }
 
 /* ---- rows of the target ---- */
 
-static void fill(const struct sl_rgba *border, float *row, int count)
+static void set(float *row, float value, int count)
 {
     for (int i = 0; i < count; i++)
-        memcpy(row + 4 * i, border, sizeof *border);
+        row[i] = value;
 }
 
 static void make_row(struct worker *w, int y)
 {
     const struct sl_job *job = w->job;
-    int end = job->x.at + job->x.size;
-    float *shown = w->row + 4 * job->x.at;
+    bool shows = sl_shows(&job->y, y);
+    const float border[] = { job->border.r, job->border.g, job->border.b, job->border.a };
+    int begin = shows ? job->x.at : job->to.width, end = shows ? begin + job->x.size : begin;
+    float *shown = w->row + job->x.at;
 
-    if (!sl_shows(&job->y, y)) {
-        fill(&job->border, w->row, job->to.width);
-        return;
-    }
-    if (job->resize == SL_NEAREST)
+    if (shows && job->resize == SL_NEAREST)
         nearest_row(w, y, shown);
-    else
+    else if (shows)
         resize_row(w, y, shown);
-    if (job->divide)
-        divide(shown, job->x.size);
-    fill(&job->border, w->row, job->x.at);
-    fill(&job->border, w->row + 4 * end, job->to.width - end);
+    if (shows && w->planes == 3)
+        set(shown + 3 * w->wide, 1, job->x.size);
+    if (shows && job->divide)
+        divide(shown, job->x.size, w->wide);
+    for (int c = 0; c < 4; c++) {
+        set(w->row + c * w->wide, border[c], begin);
+        set(w->row + c * w->wide + end, border[c], job->to.width - end);
+    }
 }
 
 /* The chroma of a row of the target, which is written on the way. */
@@ -280,8 +318,8 @@ static int chroma_of(struct worker *w, int y)
         return place;
     make_row(w, y);
     if (y >= w->begin && y < w->end)
-        sl_encode(&w->job->to, 0, y, w->job->to.width, w->row);
-    sl_chroma_row(&w->job->to, w->row, w->u[place], w->v[place]);
+        sl_encode(&w->job->to, 0, y, w->job->to.width, w->row, w->wide);
+    sl_chroma_row(&w->job->to, w->row, w->wide, w->u[place], w->v[place]);
     w->chroma[place] = y;
     return place;
 }
@@ -321,9 +359,9 @@ static void write_row(struct worker *w, int y)
     const struct sl_pixels *to = &w->job->to;
 
     make_row(w, y);
-    sl_encode(to, 0, y, to->width, w->row);
+    sl_encode(to, 0, y, to->width, w->row, w->wide);
     if (to->shift_x) {
-        sl_chroma_row(to, w->row, w->u[0], w->v[0]);
+        sl_chroma_row(to, w->row, w->wide, w->u[0], w->v[0]);
         sl_encode_chroma(to, y, w->u[0], w->v[0]);
     }
 }
@@ -333,8 +371,7 @@ static void write_row(struct worker *w, int y)
 /* Nothing moves: pixels stay in the nearest cache. */
 static bool is_plain(const struct sl_job *job)
 {
-    return job->resize == SL_NEAREST && job->x.per == 1LL << SL_POSITION_BITS && job->x.size == job->x.count &&
-           !job->x.flip && !job->bordered && !job->to.shift_x;
+    return job->resize == SL_NEAREST && sl_stays(&job->x) && !job->bordered && !job->to.shift_x;
 }
 
 static void copy_row(const struct sl_job *job, int y)
@@ -344,12 +381,12 @@ static void copy_row(const struct sl_job *job, int y)
 
     for (int x = 0; x < job->to.width; x += SL_CHUNK) {
         int count = job->to.width - x < SL_CHUNK ? job->to.width - x : SL_CHUNK;
-        sl_decode(&job->from, job->x.first + x, from, count, chunk);
+        sl_decode(&job->from, job->x.first + x, from, count, chunk, SL_CHUNK);
         if (job->multiply)
-            multiply(chunk, count);
+            multiply(chunk, count, SL_CHUNK);
         if (job->divide)
-            divide(chunk, count);
-        sl_encode(&job->to, x, y, count, chunk);
+            divide(chunk, count, SL_CHUNK);
+        sl_encode(&job->to, x, y, count, chunk, SL_CHUNK);
     }
 }
 
@@ -383,7 +420,7 @@ int sl_convert_host(const struct sl_job *job)
     bool made = true;
 
     if (job->resize == SL_TRIANGLE) {
-        bool x = make_weights(&job->x, &conversion.x), y = make_weights(&job->y, &conversion.y);
+        bool x = make_weights(&job->x, 4, &conversion.x), y = make_weights(&job->y, 1, &conversion.y);
         made = x && y;
     }
     int64_t pixels = (int64_t)job->to.width * job->to.height, source = (int64_t)job->x.count * job->y.count;

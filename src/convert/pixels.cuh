@@ -15,6 +15,11 @@
 
 #ifdef __cplusplus
 #define SL_PIXEL __device__ __forceinline__
+#ifdef __CUDA_ARCH__
+#define SL_PIXEL_CALL inline __device__ __noinline__ /* once in a program, as it is long */
+#else
+#define SL_PIXEL_CALL SL_PIXEL
+#endif
 
 /* The numbers of sluice/format.h. */
 enum sluice_pixel_format {
@@ -44,7 +49,8 @@ enum sluice_pixel_format {
     SLUICE_PIXEL_GRAY_F32 = 23,
 };
 #else
-#define SL_PIXEL static inline
+#define SL_PIXEL      static inline
+#define SL_PIXEL_CALL static inline
 #include <sluice/format.h>
 #endif
 
@@ -88,6 +94,11 @@ struct sl_pixels {
 
 /* ---- numbers ---- */
 
+union sl_word_float {
+    unsigned word;
+    float value;
+};
+
 #ifdef __CUDA_ARCH__
 SL_PIXEL float sl_from_half(unsigned short half)
 {
@@ -102,10 +113,6 @@ SL_PIXEL unsigned short sl_to_half(float value)
     return half;
 }
 #else
-union sl_word_float {
-    unsigned word;
-    float value;
-};
 SL_PIXEL float sl_from_half(unsigned short half)
 {
     union sl_word_float to, scale;
@@ -137,11 +144,19 @@ SL_PIXEL float sl_clamp(float value, float most)
     return value < most ? value : most;
 }
 
-/* The nearest whole number of 0 to `most`. Sums that should end at a half come out on either side of it, by another
- * millionth on each kind of device; all go up. */
-SL_PIXEL int sl_whole(float value, float most)
+/* The nearest whole number of 0 to `most`, at most 65535; NaN is 0. Sums that should end at a half come out on either
+ * side of it, by another millionth on each kind of device; all go up. A float of 1.5 * 2^23 and more has whole numbers
+ * in its lowest bits, and floats have the order of their bits: there it takes no comparison of floats, nor a
+ * conversion. */
+SL_PIXEL int sl_whole(float value, int most)
 {
-    return (int)(sl_clamp(value, most) + (0.5f + most * 1e-6f));
+    union sl_word_float sum;
+    sum.value = value + (float)most * 1e-6f + 12582912.0f;
+    int zero = 0x4b400000, bits = (int)sum.word;
+    bits = bits > 0x7f800000 ? zero : bits;
+    bits = bits > zero ? bits : zero;
+    bits = bits < zero + most ? bits : zero + most;
+    return bits - zero;
 }
 
 SL_PIXEL float sl_read(int sample, const unsigned char *at)
@@ -155,7 +170,7 @@ SL_PIXEL float sl_read(int sample, const unsigned char *at)
     }
 }
 
-SL_PIXEL void sl_write(int sample, unsigned char *at, float value)
+SL_PIXEL_CALL void sl_write(int sample, unsigned char *at, float value)
 {
     switch (sample) {
     case SL_U8: *at = (unsigned char)sl_whole(value, 255); break;

@@ -86,12 +86,14 @@ static void plan_gray(const struct sluice_image *to, const struct sluice_image *
 /* Alpha counts only where both have it. Straight alpha is filtered premultiplied. */
 static void plan_alpha(const struct sluice_image *to, const struct sluice_image *from, struct sl_job *job)
 {
-    bool to_has = job->to.count == 4 && !job->to.opaque, from_has = job->from.count == 4 && !job->from.opaque;
+    bool to_has = sl_has_alpha(&job->to), from_has = sl_has_alpha(&job->from);
     bool is = from->alpha == SLUICE_ALPHA_PREMULTIPLIED;
     bool becomes = to->alpha && (from->alpha || !from_has) ? to->alpha == SLUICE_ALPHA_PREMULTIPLIED : is && from_has;
 
     if (!to_has)
         job->from.opaque = 1;
+    if (!from_has && !job->bordered)
+        job->to.opaque = 1;
     if (to_has && from_has) {
         job->multiply = !is && (becomes || job->resize == SL_TRIANGLE);
         job->divide = (is || job->multiply) && !becomes;

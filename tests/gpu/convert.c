@@ -235,6 +235,57 @@ TEST_TIMEOUT(all_pairs_of_formats_as_on_the_cpu, 120)
     finish(&stage);
 }
 
+/* The formats and sizes that have kernels of their own, beside some that just have none. */
+static const uint32_t fast[] = { SLUICE_PIXEL_RGBA, SLUICE_PIXEL_BGRA, SLUICE_PIXEL_NV12 };
+
+static struct picture fast_image(uint32_t format, uint32_t width, uint32_t height)
+{
+    struct picture picture = image(format, width, height);
+
+    picture.array.image.alpha = (uint8_t)some(4);
+    picture.array.image.colour.range = some(2) ? 0 : picture.array.image.colour.range;
+    return picture;
+}
+
+TEST_TIMEOUT(pixels_that_stay_as_on_the_cpu, 120)
+{
+    struct stage stage = prepare();
+
+    for (int i = 0; i < 9 * 24; i++) {
+        struct sluice_convert how = SLUICE_CONVERT_INIT;
+        uint32_t width = some(4) ? 4 + 4 * some(48) : 2 + 2 * some(96), height = 2 + 2 * some(24);
+        uint32_t left = 2 * some(5), top = some(5), beyond = 2 * some(4);
+        struct picture from = fast_image(fast[i % 3], left + width + beyond, (top + height + beyond + 1) / 2 * 2);
+        struct picture to = fast_image(fast[i / 3 % 3], width, height);
+        how.crop = (struct sluice_crop){ left, top, width, height };
+        how.chroma = some(4);
+        convert_both(stage.on_host, stage.stream, &to, &from, &how);
+        free(from.array.data);
+        free(to.array.data);
+    }
+    finish(&stage);
+}
+
+TEST_TIMEOUT(smaller_and_larger_as_on_the_cpu, 120)
+{
+    static const uint32_t widths[] = { 6, 40, 130, 700 };
+    struct stage stage = prepare();
+    struct sluice_convert how;
+
+    for (int i = 0; i < 3 * 24; i++) {
+        struct picture from = fast_image(fast[i % 3], widths[some(4)], 2 + 2 * some(40));
+        struct picture to = some(2) ? tensor(SLUICE_FLOAT, 32, 1 + some(130), 1 + some(40))
+                                    : fast_image(fast[some(3)], 2 + 2 * some(65), 2 + 2 * some(20));
+        any_settings(&how);
+        how.filter = some(2) ? SLUICE_FILTER_SMOOTH : SLUICE_FILTER_LINEAR;
+        how.layout = SLUICE_LAYOUT_CHW;
+        convert_both(stage.on_host, stage.stream, &to, &from, &how);
+        free(from.array.data);
+        free(to.array.data);
+    }
+    finish(&stage);
+}
+
 TEST_TIMEOUT(to_tensors_and_back_as_on_the_cpu, 120)
 {
     struct stage stage = prepare();
