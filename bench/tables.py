@@ -13,7 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench/gpu"))
-from goals import BESIDE, CHANNELS, CUDA_LINK, KERNELS, find  # noqa: E402
+from goals import BESIDE, CHANNELS, CONVERSIONS, CUDA_LINK, KERNELS, find  # noqa: E402
 from table import duration  # noqa: E402
 
 BLOCK = re.compile(r"(<!-- (?:gpu )?figures: (\w+) -->\n).*?(<!-- end -->)", re.S)
@@ -151,6 +151,18 @@ NO_KERNELS = "The run that is kept has none of these rows.\n"
 def kernels(figures):
     lines = goal_lines(figures, KERNELS)
     return table(["from C", "p50", "p99", "bare limit", "goal", "met"], lines) if lines else NO_KERNELS
+
+
+def conversions(figures):
+    lines = goal_lines(figures, CONVERSIONS)
+    return table(["conversion", "p50", "p99", "copy", "goal", "met"], lines) if lines else NO_KERNELS
+
+
+def conversions_host(figures):
+    rows = (("NV12 to RGBA", "convert_nv12"), ("RGBA to 3 x 512 x 512 float32, smooth", "convert_tensor"))
+    found = [(what, find(figures.host, bench)) for what, bench in rows]
+    lines = [[what, *times(row, "p50_ns", "p99_ns", "limit_p50_ns")] for what, row in found if row]
+    return table(["1080p, one CPU", "p50", "p99", "copy"], lines) if lines else NO_KERNELS
 
 
 def kernels_python(figures):
@@ -327,7 +339,8 @@ def fallbacks(figures):
 
 # ---- pages ----
 
-BLOCKS = {each.__name__: each for each in (about_host, calls, peers, about, goals, kernels, kernels_python, kernels_quadrants, kernels_host, busy, copies, pipelined, readers, parked, torch, cuda_link,
+BLOCKS = {each.__name__: each for each in (about_host, calls, peers, about, goals, kernels, kernels_python, kernels_quadrants, kernels_host, conversions,
+                                           conversions_host, busy, copies, pipelined, readers, parked, torch, cuda_link,
                                            python, cuda_link_package, far, fallbacks)}
 
 

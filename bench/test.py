@@ -88,7 +88,7 @@ def look_at_plots(root, figures, folder):
 
 
 KERNEL_ROWS = {"gpu_launch": 2, "gpu_graph_launch": 1, "gpu_graph_recapture": 1, "gpu_launch_host_array": 2, "gpu_fork_join": 1, "gpu_load_cached": 1}
-GPU_ROWS = ("gpu_handoff_cpu", "gpu_handoff_launch", "gpu_send", "gpu_acquire", "gpu_sleeping", "gpu_soak", "gpu_cipd_handoff_cpu", *KERNEL_ROWS)
+GPU_ROWS = ("gpu_handoff_cpu", "gpu_handoff_launch", "gpu_send", "gpu_acquire", "gpu_sleeping", "gpu_soak", "gpu_cipd_handoff_cpu", "gpu_convert_small", *KERNEL_ROWS)
 
 
 def gpu_run(root, build, folder, *more, **environment):
@@ -114,7 +114,7 @@ def look_at_gpu(done, figures):
             problems.append(f"{row}: few of its sends were graphs")
         if row["bench"] == "gpu_soak":
             problems += look_at_soak(row)
-    return problems + look_at_kernels(figures["rows"])
+    return problems + look_at_kernels(figures["rows"]) + look_at_conversions(figures["rows"])
 
 
 def look_at_kernels(rows):
@@ -124,6 +124,11 @@ def look_at_kernels(rows):
         if len(found) != count or not all("limit_p50_ns" in row for row in found) or "goal_ns" not in found[0]:
             problems.append(f"{name}: {count} rows with a limit, the first with a goal: {found}")
     return problems + [f"{row}: the graph was rebuilt" for row in rows if row.get("rebuilds")]
+
+
+def look_at_conversions(rows):
+    found = [row for row in rows if row["bench"] == "gpu_convert_small"]
+    return [] if len(found) == len(cases.CONVERSIONS) and all("limit_p50_ns" in row for row in found) else [f"conversions: {found}"]
 
 
 def look_at_soak(row):

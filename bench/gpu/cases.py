@@ -2,7 +2,7 @@
 """What bench/gpu/run measures: each case is a job of gpu-sluice, a job of gpu-limit, and the rows made of their samples."""
 import typing
 
-SIZES = {"512x512": (512, 512), "1080p": (1920, 1080), "4K": (3840, 2160), "8K": (7680, 4320)}
+SIZES = {"64x64": (64, 64), "512x512": (512, 512), "1080p": (1920, 1080), "4K": (3840, 2160), "8K": (7680, 4320)}
 BUSY = {"none": 0, "writer": 1, "reader": 2, "both": 3}
 FROM = {"device": 1, "pinned": 2, "host": 3}
 READERS = (1, 4, 16, 64)
@@ -209,6 +209,28 @@ def kernels():
     yield case("gpu_load_cached", {}, job("load"), at_most_or_limit(2000 * US), 3, 0.5)
 
 
+# By their numbers in sluice_convert.c: source, target, bits of a tensor's element.
+CONVERSIONS = (("nv12", "rgba", 0), ("rgba", "nv12", 0), ("rgba", "bgra", 0), ("rgba", "float32", 32), ("rgba", "float16", 16),
+               ("nv12", "float32", 32), ("nv12", "float16", 16))
+PIXEL_BYTES = {"nv12": 1.5, "rgba": 4, "bgra": 4}
+
+
+def conversions():
+    """Beside a copy that reads and writes as many bytes: half of them each. A tensor is 3 x 512 x 512, from 1080p. Small ones show what the calls take."""
+    for small in (False, True):
+        for number, (source, target, bits) in enumerate(CONVERSIONS):
+            size = "64x64" if small else "1080p" if bits else "4K"
+            width, height = SIZES[size]
+            side = min(512, height // 2)
+            written = 3 * side * side * bits // 8 if bits else width * height * PIXEL_BYTES[target]
+            copied = int(width * height * PIXEL_BYTES[source] + written) // 2
+            pixels = {"width": width, "height": height, "group": 20}
+            yield Case({"from": source, "to": target, "size": size, "bytes": copied}, job("convert", conversion=number, **pixels),
+                       job("convert", bytes=copied, group=20),
+                       (Out("gpu_convert_small" if small else "gpu_convert", "call", "call",
+                            None if small else share_of_speed(0.35 if bits else 0.8)),))
+
+
 def batches():
     for ops in (1, 2, 4, 8, 16, 17):
         yield Case({"ops": ops}, None, job("handoff", ops=ops), (Out("gpu_limit_writes", None, "seen"),
@@ -296,6 +318,6 @@ def soak(seconds):
 
 def plain(copy_ns):
     """In the order of measuring. Cases with many processes come last, because the processes stay."""
-    for family in (handoffs(False), sends(), graphs(), kernels(), cuda_link(), batches(), orders(), driver_calls(), acquires(), fetches(),
+    for family in (handoffs(False), sends(), graphs(), kernels(), conversions(), cuda_link(), batches(), orders(), driver_calls(), acquires(), fetches(),
                    pipelines(copy_ns), sleepers(), parked(), commits(), many_readers()):
         yield from family

@@ -55,6 +55,7 @@ void sluice_sleeping(int index);
 void sluice_soak(int index);
 
 /* Those of kernels, without a channel: sluice_kernels.c. */
+void sluice_conversions(int index);
 void sluice_launches(int index);
 void sluice_graphs(int index);
 void sluice_recapture(int index);

@@ -64,6 +64,15 @@ KERNELS = (
     only("a parallel section of 4 streams, empty, CPU", "gpu_fork_join"),
     only("a module loaded from the cache", "gpu_load_cached"),
 )
+CONVERSIONS = (
+    only("convert NV12 to RGBA, 4K, beside a copy of as many bytes", "gpu_convert", **{"from": "nv12"}, to="rgba"),
+    only("- RGBA to NV12", "gpu_convert", **{"from": "rgba"}, to="nv12"),
+    only("- RGBA to BGRA", "gpu_convert", **{"from": "rgba"}, to="bgra"),
+    only("convert 1080p RGBA to 3x512x512 float32, smooth", "gpu_convert", **{"from": "rgba"}, to="float32"),
+    only("- float16", "gpu_convert", **{"from": "rgba"}, to="float16"),
+    only("- of NV12, float32", "gpu_convert", **{"from": "nv12"}, to="float32"),
+    only("- of NV12, float16", "gpu_convert", **{"from": "nv12"}, to="float16"),
+)
 CUDA_LINK = (
     only("cuda-link: an asynchronous send of 1080p float32, CPU", "gpu_cipd_send_call", **FULL, graph=False, blocking=False),
     only("- as a graph", "gpu_cipd_send_call", **FULL, graph=True, blocking=False),
@@ -131,7 +140,7 @@ def print_goals(figures, out):
 
     misses = []
     print(f"{'goal':66}{'p50':>9} {'bare':>9} {'goal':>9}", file=out)
-    for goal in (*CHANNELS, *KERNELS, *CUDA_LINK, *PYTHON):
+    for goal in (*CHANNELS, *KERNELS, *CONVERSIONS, *CUDA_LINK, *PYTHON):
         row = find(figures, goal.bench, **goal.first)
         judged = [each for each in rows_of(figures, goal.bench, goal.all) if "met" in each]
         line(goal.what, row, verdict(row, judged))

@@ -161,6 +161,7 @@ static const struct kind kinds[] = {
     { "driver", limit_driver, true },
     { "fetch", limit_fetch, true },
     { "pipeline", limit_pipeline, true },
+    { "convert", limit_copies, true },
     { "far", limit_far, false },
     { "parked", limit_parked, false },
     { "sleeping", limit_sleeping, false },

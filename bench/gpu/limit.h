@@ -18,6 +18,9 @@ void limit_far(int index);
 void limit_parked(int index);
 void limit_sleeping(int index);
 
+/* limit_copies.c */
+void limit_copies(int index);
+
 /* limit_kernels.c */
 void limit_launch(int index);
 void limit_kernel_graph(int index);

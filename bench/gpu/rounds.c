@@ -46,7 +46,7 @@ static void write_frames(const struct way *way)
         if (round <= WARM_UP)
             continue;
         if (!job->gated)
-            sample("call", end - start);
+            sample("call", (end - start) / job->group);
         if (!sample("seen", last_seen() - start))
             until = 0;
     }

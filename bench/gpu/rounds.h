@@ -49,7 +49,8 @@ void measure_turns(const struct turns *how, int index);
  * `settle` follows each group. */
 void measure_calls(const char *set, void (*call)(uint32_t round), void (*settle)(uint32_t round));
 
-/* Repeats a copy for the job's time and samples each, in the set "call". */
+/* Repeats a call for the job's time and samples each, in the set "call": one copy, or job->group of them, of which a
+ * sample is the mean. */
 void measure_copies(void (*copy)(uint32_t round));
 #define COPY_WARM_UP 3 /* copies that are not counted: large frames take long */
 

@@ -12,7 +12,7 @@ static const struct kind kinds[] = {
     { "soak", sluice_soak, false },       { "launch", sluice_launches, true },
     { "graph", sluice_graphs, true },     { "recapture", sluice_recapture, true },
     { "staged", sluice_staged, true },    { "fork", sluice_forks, true },
-    { "load", sluice_load, true },
+    { "load", sluice_load, true },        { "convert", sluice_conversions, true },
 };
 
 int main(void)

@@ -66,7 +66,9 @@ enum { NO_GRAPH, GRAPH_WITH_WORD, GRAPH_THEN_WORD /* bare */ };
     X(first)      /* 1: the reader waits for the first word of a call, not the last; bare */ \
     X(gives)      /* 1: the reader's stream writes one more word after its answer; bare */ \
     X(cipd)       /* CIPD_...: by cuda-link's protocol */ \
-    X(is_default) /* 1: on the default stream */
+    X(is_default) /* 1: on the default stream */ \
+    X(conversion) /* by its number */ \
+    X(bytes)      /* of each copy; bare */
 
 struct job {
     char name[32];

@@ -26,6 +26,7 @@ static const char shape[] =
     "{'handoff_spinning', 'handoff_sleeping', 'handoff_size', 'readers_waiting_latency', " \
     "'readers_waiting_commit', 'loaded_spinning', 'loaded_sleeping'}"
 
+#define CONVERSIONS   "{'convert_nv12', 'convert_tensor'}"
 #define BENCH_KERNELS "{'kernel_launch', 'kernel_barrier', 'kernel_sobel'}"
 
 static void check_empty_folder(const char *path)
@@ -46,9 +47,9 @@ TEST_TIMEOUT(bench_measures_every_row, 120)
     check_json(p.out, shape);
     check_json(p.out, "{r['bench'] for r in d['rows']} == " HANDOFFS " | {'clock_read', 'begin_commit', "
                       "'acquire_release', 'readers_idle_begin_commit', 'send', 'fetch', 'idle_cpu', "
-                      "'kill_reader', 'kill_writer', 'connect'} | " BENCH_KERNELS);
+                      "'kill_reader', 'kill_writer', 'connect'} | " CONVERSIONS " | " BENCH_KERNELS);
     check_json(p.out,
-               HAVE_LIMITS(HANDOFFS " | " BENCH_KERNELS
+               HAVE_LIMITS(HANDOFFS " | " CONVERSIONS " | " BENCH_KERNELS
                                     " | {'send', 'fetch', 'idle_cpu', 'kill_reader', 'kill_writer', 'connect'}"));
     check_json(p.out, VALUES("readers_waiting_latency", "readers") " == {1, 2, 4, 8, 16, 32, 64}");
     check_json(p.out, VALUES("readers_waiting_commit", "readers") " == {1, 2, 4, 8, 16, 32, 64}");

@@ -45,6 +45,8 @@ static const struct {
     { "kill_reader", bench_kill_reader, true },
     { "kill_writer", bench_kill_writer, true },
     { "connect", bench_connect, true },
+    { "convert_nv12", bench_convert_nv12, false },
+    { "convert_tensor", bench_convert_tensor, false },
     { "kernel_launch", bench_kernel_launch, false },
     { "kernel_barrier", bench_kernel_barrier, false },
     { "kernel_sobel", bench_kernel_sobel, false },
@@ -168,6 +170,8 @@ const struct command bench_command = {
                "  kill_reader        SIGKILL of a reader until its slot is free; limit: its pidfd\n"
                "  kill_writer        SIGKILL of a writer until its reader knows; limit: its pidfd\n"
                "  connect            a writer's opening to a waiting reader's first frame; limit: inotify\n"
+               "  convert_nv12, convert_tensor   1080p on one CPU: NV12 to RGBA, RGBA to 3x512x512 floats; limit:\n"
+               "                     memcpy of half the bytes that are read and written\n"
                "  kernel_launch, kernel_barrier, kernel_sobel   kernels on one CPU: an empty launch, a barrier of\n"
                "                     256 threads, edges of a grey 1080p picture; limit: plain C\n"
                "With --device cuda:0 only handoff_*, send, fetch, kill_* and connect are measured. Frames contain\n"

@@ -62,6 +62,8 @@ bool bench_idle_cpu(struct bench *bench);
 bool bench_kill_reader(struct bench *bench);
 bool bench_kill_writer(struct bench *bench);
 bool bench_connect(struct bench *bench);
+bool bench_convert_nv12(struct bench *bench);
+bool bench_convert_tensor(struct bench *bench);
 bool bench_kernel_launch(struct bench *bench);
 bool bench_kernel_barrier(struct bench *bench);
 bool bench_kernel_sobel(struct bench *bench);
