@@ -9,7 +9,7 @@ awake before, or had slept; and whether the tensor was filled before, its kernel
 torch.multiprocessing is measured beside it, by the same steps, and cuda-link if its package is importable or --cuda-link names the
 folder that it lies in: of 1.5 and later by Exporter and Importer, of before by its classes. Then calls of sluice.cuda_link, and of
 cuda-link where that has the same, beside the bare copy into pinned memory. Launches of kernels, beside the driver, cuda.core, CuPy,
-Triton and PyTorch; and, where Quadrants is installed, bench/python_quadrants.py.
+Triton and PyTorch; conversions to a tensor beside PyTorch's interpolation; and, where Quadrants is installed, bench/python_quadrants.py.
 
 One JSON object comes out, with the keys of `sluice bench`; the file of -o has it all the time, as far as it has come. Without PyTorch, or a GPU that it sees, only what needs none is measured:
 calls of sluice.cuda_link, on the GPU that the driver sees (SLUICE_CUDA_DRIVER may name the fake one). Without that, too, it says why, and
@@ -32,6 +32,7 @@ sys.path[:] = [path for path in sys.path if pathlib.Path(path or ".").resolve() 
 sys.path += [str(HERE.parent / "bench"), str(HERE / "tests")]
 from peer_runtime import package_folder, place  # noqa: E402
 from python_calls import calls  # noqa: E402
+from python_convert import conversions  # noqa: E402
 from python_kernels import kernels  # noqa: E402
 from python_kit import at_notes, note  # noqa: E402
 from python_links import links  # noqa: E402
@@ -116,6 +117,8 @@ def measure(options):
         if torch:
             report["rows"] += calls(torch, 500 if options.quick else 10_000)
             handoffs(torch, 50 if options.quick else 500, report)
+        if torch:
+            conversions(torch, 20 if options.quick else 500, report)
         kernels(torch, 50 if options.quick else 2000, report)
         links(torch, 50 if options.quick else 500, report)
         quadrants(options.quick, report)
