@@ -72,8 +72,8 @@ def convert(to, frame, *, crop=None, fit="stretch", filter="smooth", flip=None, 
     1, 3 or 4 channels. `crop`: (x, y, width, height) of the source; then `flip`. `fit`: "inside" leaves a `border` (R, G, B[, A], 0 to
     1), "cover" cuts off. `filter`: "smooth" (torch's antialias=True), "linear" (OpenCV's) or "nearest". A float tensor's element
     is component * `scale` + `bias`, with components 0 to 1: those of `to`, or of `frame` if `to` is no float tensor. Each is a number,
-    or one for each channel. `layout` and `order` of a
-    tensor: "CHW" or "HWC" where its shape does not tell; "BGR". `chroma`: where formats that share it have it.
+    or one for each channel. `layout` of a tensor, where its shape does not tell: "CHW" or "HWC"; `order`: "RGB" or "BGR". `chroma`:
+    where formats that share it have it.
 
     Raises UnsupportedError for what other libraries do, and says which; FormatError for a shape that is no picture."""
     numbers = (_choice("fit", fit, FITS), _choice("filter", filter, FILTERS), _choice("flip", flip, FLIPS),

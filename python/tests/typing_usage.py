@@ -134,6 +134,15 @@ def kernels(frame: sluice.Frame, stream: sluice.Stream) -> None:
     sluice.Kernels(3)  # type: ignore[arg-type]
 
 
+def conversions(frame: sluice.Frame, stream: sluice.Stream) -> None:
+    area = sluice.convert(numpy.zeros((3, 4, 4)), frame, crop=(0, 0, 8, 8), fit="inside", filter="linear", flip="both", border=(0, 0.5, 1),
+                          scale=2, bias=[-1, -1, -1], layout="CHW", order="BGR", chroma="centre", stream=stream)
+    assert_type(area, sluice.Area)
+    assert_type(area.per_x, float)
+    area.back(1, numpy.zeros(2))
+    sluice.convert(frame, frame, fit="fill")  # type: ignore[arg-type]
+
+
 async def copies(frame: sluice.Frame, writer: sluice.Writer, stream: sluice.Stream) -> None:
     (await frame.fetch("depth")).mean()
     array = numpy.zeros(4)
