@@ -383,8 +383,7 @@ bool media_write(struct media_sink *sink, const struct sluice_array *image, int6
     if (sink->converted) {
         struct sluice_array array = *image;
         array.image.alpha = sink->alpha;
-        raw_from_image(sink->converted, &array);
-        if (!write_bytes(sink, sink->converted, size))
+        if (!raw_from_image(sink->converted, &array) || !write_bytes(sink, sink->converted, size))
             return false;
     } else if (!write_planes(sink, image)) {
         return false;

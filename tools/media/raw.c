@@ -4,8 +4,8 @@
  */
 #include "raw.h"
 
-#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "half.h"
@@ -232,35 +232,28 @@ void raw_to_image(const uint8_t *raw, const struct sluice_array *image)
     convert((uint8_t *)(uintptr_t)raw, image, true);
 }
 
-static uint32_t divide(uint32_t value, uint32_t alpha, uint32_t most)
+/* Videos have straight alpha. */
+static bool from_premultiplied(uint8_t *raw, const struct sluice_array *image)
 {
-    uint32_t straight = alpha ? (uint32_t)(((uint64_t)value * most + alpha / 2) / alpha) : 0;
-    return straight < most ? straight : most;
-}
-
-/* Makes alpha straight in pixels of four samples, the last of which is alpha. */
-static void unpremultiply(uint8_t *raw, uint64_t pixels, bool wide)
-{
-    for (uint64_t i = 0; i < pixels; i++)
-        for (unsigned c = 0; c < 3; c++)
-            if (wide) {
-                uint16_t *at = (uint16_t *)(void *)raw + i * 4;
-                at[c] = (uint16_t)divide(at[c], at[3], 65535);
-            } else {
-                raw[i * 4 + c] = (uint8_t)divide(raw[i * 4 + c], raw[i * 4 + 3], 255);
-            }
-}
-
-void raw_from_image(uint8_t *raw, const struct sluice_array *image)
-{
-    uint32_t width = image->image.width, height = image->image.height;
     uint32_t format = image->image.pixel_format;
     bool wide = format == SLUICE_PIXEL_RGBA_F16 || format == SLUICE_PIXEL_RGBA_F32;
-    if (is_premultiplied(&image->image) && !wide)
-        for (uint32_t y = 0; y < height; y++)
-            memcpy(raw + (uint64_t)y * width * 4, row_of(image, 0, y), (size_t)width * 4);
-    else
-        convert(raw, image, false);
+    struct sluice_array straight = { 0 };
+    bool done = pixels_alloc(&straight, wide ? SLUICE_PIXEL_RGBA_F32 : format, image->image.width,
+                             image->image.height) == SLUICE_OK;
+    straight.image.colour = image->image.colour;
+    done = done && pixels_convert(&straight, image) == SLUICE_OK;
+    if (done && wide)
+        convert(raw, &straight, false);
+    else if (done)
+        memcpy(raw, straight.data, straight.nbytes);
+    free(straight.data);
+    return done;
+}
+
+bool raw_from_image(uint8_t *raw, const struct sluice_array *image)
+{
     if (is_premultiplied(&image->image))
-        unpremultiply(raw, (uint64_t)width * height, wide);
+        return from_premultiplied(raw, image);
+    convert(raw, image, false);
+    return true;
 }

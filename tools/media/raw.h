@@ -38,8 +38,8 @@ uint64_t raw_size(const struct sluice_image *image);
 /* True if the channel's pixels are those of the raw format, byte for byte. Raw video has straight alpha. */
 bool raw_is_same(const struct sluice_image *image);
 
-/* Converts between a frame in the raw format and an image for which raw_is_same is false. */
+/* Converts between a frame in the raw format and an image for which raw_is_same is false. False if out of memory. */
 void raw_to_image(const uint8_t *raw, const struct sluice_array *image);
-void raw_from_image(uint8_t *raw, const struct sluice_array *image);
+bool raw_from_image(uint8_t *raw, const struct sluice_array *image);
 
 #endif
