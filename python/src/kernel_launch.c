@@ -217,7 +217,7 @@ int call_order(struct call *call, struct stream_choice *choice)
             continue;
         if (stream_captures(source->stream)) {
             raise_as(state, ERROR_E_CAPTURING,
-                     "%U: the library of an array is capturing a graph on another stream: launch on that one",
+                     "%U: the library of an array is capturing a graph on another stream: launch on that stream",
                      call->name);
             return -1;
         }

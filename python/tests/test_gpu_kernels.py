@@ -71,6 +71,7 @@ def test_torch_without_the_exchange_table_and_others(gpu, fx, memory, monkeypatc
     module = Torch(monkeypatch, exchange=False)
     module.current[0] = gpu.stream()
     fx.add(Tensor(memory[0], (2, 2), "float32"), 1, **ONE)
+    gpu.synchronize(module.current[0])  # nothing orders the other arrays after PyTorch's stream
     fx.copy(DLPack(memory[1], (4,), "float32"), DLPack(memory[0], (4,), "float32", read_only=True), **ONE)
     assert numbers(gpu, memory[0]) == [1] * 4
     sluice.synchronize(gpu.device)
