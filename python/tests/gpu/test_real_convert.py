@@ -115,10 +115,10 @@ def test_a_frame_to_a_tensor_in_torchs_graph(camera):
 
 
 def test_half_floats_batches_and_channels_last(camera):
-    """Any strides: a tensor that is 1CHW, and one whose channels lie last in memory."""
+    """A tensor that is 1CHW, and one whose channels lie last in memory, by its view as 1HWC."""
     picture = pixels()
     one, last = torch.zeros((1, 3, 64, 80), dtype=torch.float16, device=DEVICE), \
         torch.zeros((1, 3, 64, 80), dtype=torch.float16, device=DEVICE).to(memory_format=torch.channels_last)
     sluice.convert(one, picture)
-    sluice.convert(last, picture)
+    sluice.convert(last.permute(0, 2, 3, 1), picture)
     assert (one == last).all() and one.float().std() > 0.01
