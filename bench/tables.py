@@ -148,14 +148,20 @@ def goals(figures):
 NO_KERNELS = "The run that is kept has none of these rows.\n"
 
 
+def of_kernels(figures):
+    """Rows of kernels and conversions may be of a later run than the others."""
+    commit = figures.gpu.get("kernels_commit")
+    return f"\n(commit {commit}; medians, unless a column says otherwise)\n" if commit else ""
+
+
 def kernels(figures):
     lines = goal_lines(figures, KERNELS)
-    return table(["from C", "p50", "p99", "bare limit", "goal", "met"], lines) if lines else NO_KERNELS
+    return table(["from C", "p50", "p99", "bare limit", "goal", "met"], lines) + of_kernels(figures) if lines else NO_KERNELS
 
 
 def conversions(figures):
     lines = goal_lines(figures, CONVERSIONS)
-    return table(["conversion", "p50", "p99", "copy", "goal", "met"], lines) if lines else NO_KERNELS
+    return table(["conversion", "p50", "p99", "copy", "goal", "met"], lines) + of_kernels(figures) if lines else NO_KERNELS
 
 
 def conversions_host(figures):
@@ -173,7 +179,7 @@ def kernels_python(figures):
             ways.setdefault(each["params"]["way"], {})[each["params"]["stream"]] = each
     lines = [[way, *(cell for stream in ("explicit", "default") for cell in times(rows.get(stream, {}), "p50_ns", "p99_ns", "goal_ns"))]
              for way, rows in ways.items()]
-    return table(["a launch from Python", "on a stream, p50", "p99", "goal", "on the default stream, p50", "p99", "goal"], lines) if lines else NO_KERNELS
+    return table(["a launch from Python", "on a stream, p50", "p99", "goal", "on the default stream, p50", "p99", "goal"], lines) + of_kernels(figures) if lines else NO_KERNELS
 
 
 def kernels_quadrants(figures):
@@ -193,7 +199,7 @@ def kernels_quadrants(figures):
             params = {**more, "device": device}
             lines.append([text + name, *(cells(what, way, params) for way in ("sluice", "quadrants"))])
     lines = [line for line in lines if set(line[1:]) != {NONE}]
-    return table(["from Python", "Sluice", "Quadrants"], lines) if lines else NO_KERNELS
+    return table(["from Python", "Sluice", "Quadrants"], lines) + of_kernels(figures) if lines else NO_KERNELS
 
 
 def kernels_host(figures):
