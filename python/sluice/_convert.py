@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """sluice.convert: one picture to another in one pass."""
-import typing
+import collections
 
 from . import _sluice
 
@@ -13,17 +13,10 @@ ORDERS = ("RGB", "BGR")
 GPU = (2, 13)  # of DLPack: CUDA, and its managed memory
 
 
-class Area(typing.NamedTuple):
+class Area(collections.namedtuple("Area", "x y width height from_x from_y per_x per_y")):
     """Where the picture lies in the target, in its pixels, and the way back: the target's point x, y shows the source's
     from_x + x * per_x, from_y + y * per_y."""
-    x: float
-    y: float
-    width: float
-    height: float
-    from_x: float
-    from_y: float
-    per_x: float
-    per_y: float
+    __slots__ = ()
 
     def back(self, x, y):
         """The point of the source that a point of the target shows. Numbers, or arrays of them."""
