@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """sluice.convert: one picture to another in one pass."""
-import collections
+from collections import namedtuple
 
 from . import _sluice
 
@@ -13,7 +13,10 @@ ORDERS = ("RGB", "BGR")
 GPU = (2, 13)  # of DLPack: CUDA, and its managed memory
 
 
-class Area(collections.namedtuple("Area", "x y width height from_x from_y per_x per_y")):
+_Fields = namedtuple("_Fields", "x y width height from_x from_y per_x per_y")
+
+
+class Area(_Fields):
     """Where the picture lies in the target, in its pixels, and the way back: the target's point x, y shows the source's
     from_x + x * per_x, from_y + y * per_y."""
     __slots__ = ()
