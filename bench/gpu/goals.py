@@ -92,6 +92,8 @@ PYTHON = (
     Goal("- by send", "py_gpu_put_to_usable", {**AWAKE, "way": "sluice, send", "stream": None}, {"way": "sluice, send"}),
     only("Python: launch of a kernel with 4 arguments", "py_gpu_kernel_launch", way="sluice", stream="explicit"),
     only("- on the default stream", "py_gpu_kernel_launch", way="sluice", stream="default"),
+    only("- by `kernel.on(stream)`", "py_gpu_kernel_launch", way="sluice, Kernel.on()", stream="explicit"),
+    only("- of the default stream", "py_gpu_kernel_launch", way="sluice, Kernel.on()", stream="default"),
     only("Python: convert 1080p RGBA to 3x512x512 float32, smooth", "py_gpu_convert", way="sluice", to="float32"),
     only("- float16", "py_gpu_convert", way="sluice", to="float16"),
     only("sluice.cuda_link: export, asynchronous, of a program that is awake", "py_gpu_link_export_awake", way="sluice.cuda_link", stream="default"),

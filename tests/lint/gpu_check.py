@@ -163,7 +163,7 @@ def no_results():
 def goals_and_misses():
     """Each row with a goal counts for one line of the table, and each miss has a line."""
     figures = {"rows": [row for name in ("", "-x2") for row in json.loads((ROOT / f"bench/results/gpu-h200{name}.json").read_text())["rows"]]}
-    counted = [id(row) for goal in (*goals.CHANNELS, *goals.CUDA_LINK, *goals.PYTHON) for row in goals.rows_of(figures, goal.bench, goal.all)]
+    counted = [id(row) for goal in (*goals.CHANNELS, *goals.KERNELS, *goals.CONVERSIONS, *goals.CUDA_LINK, *goals.PYTHON) for row in goals.rows_of(figures, goal.bench, goal.all)]
     problems = [f"{row['bench']} {row['params']} counts {counted.count(id(row))} times" for row in figures["rows"]
                 if "met" in row and counted.count(id(row)) != 1]
     said = io.StringIO()
