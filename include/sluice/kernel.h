@@ -53,7 +53,7 @@ struct sluice_module_params {
     uint32_t option_count;
     uint32_t flags; /* of enum sluice_module_flags */
     /* The kernels of a source: "blur", "scale<float>". NULL: every __global__ function that is not a template and that
-     * no #if leaves out. */
+     * the preprocessor does not leave out. */
     const char *const *kernels;
     uint32_t kernel_count;
     uint32_t reserved;
