@@ -13,18 +13,11 @@ import json
 import sys
 import tempfile
 
-from python_kernels import GROUP, Driver, Interface, Missing, bare, take_turns
+from python_kernels import GROUP, SOURCE, Driver, Interface, Missing, bare, take_turns
 from python_kit import clock, note, now, with_goal
 from rows import row
 
 WORK = 50_000_000  # ns
-SOURCE = """
-extern "C" __global__ void check(const int *words, unsigned long long count, int value, int *bad)
-{
-    if (threadIdx.x < count && words[threadIdx.x] != value)
-        *bad = 1;
-}
-"""
 SPIN = b""".version 6.4
 .target sm_50
 .address_size 64

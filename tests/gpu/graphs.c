@@ -8,6 +8,7 @@
 #include <sluice/graph.h>
 
 #include "gpu/capture_thread.h"
+#include "gpu/graph_counts.h"
 
 #define WORDS    64
 #define CAPTURES 1000
@@ -55,17 +56,6 @@ static void check_block(const struct stage *stage, uint32_t block, uint32_t valu
     CHECK_EQ(gpu_differ(stage->theirs, stage->memory + (uint64_t)block * WORDS * 4, WORDS, value), 0);
 }
 
-static void check_info(struct sluice_graph graph, uint32_t nodes, uint32_t edges, uint32_t updates, uint32_t rebuilds)
-{
-    struct sluice_graph_info info = { .size = sizeof info };
-
-    CHECK_OK(sluice_graph_info(graph, &info));
-    CHECK_EQ(info.nodes, nodes);
-    CHECK_EQ(info.edges, edges);
-    CHECK_EQ(info.updates, updates);
-    CHECK_EQ(info.rebuilds, rebuilds);
-}
-
 static void check_named(struct sluice_stream stream)
 {
     char name[32];
@@ -103,7 +93,7 @@ TEST(graphs_that_are_captured_again_are_updated)
         CHECK_OK(sluice_capture_end(stage.stream, &stage.graph));
         CHECK_OK(sluice_graph_launch(stage.graph, stage.stream));
     }
-    check_info(stage.graph, 2, 1, CAPTURES - 1, 0);
+    check_graph(stage.graph, 2, 1, CAPTURES - 1, 0);
     CHECK_OK(sluice_stream_synchronize(stage.stream));
     for (uint32_t i = 0; i < CAPTURES; i++)
         check_block(&stage, i, i + 1);
@@ -112,7 +102,7 @@ TEST(graphs_that_are_captured_again_are_updated)
     for (uint32_t i = 0; i < 3; i++)
         fill(&stage, stage.stream, i, 9);
     CHECK_OK(sluice_capture_end(stage.stream, &stage.graph));
-    check_info(stage.graph, 3, 2, CAPTURES - 1, 1);
+    check_graph(stage.graph, 3, 2, CAPTURES - 1, 1);
     CHECK_OK(sluice_graph_launch(stage.graph, stage.other));
     CHECK_OK(sluice_stream_synchronize(stage.other));
     for (uint32_t i = 0; i < 3; i++)
@@ -138,7 +128,7 @@ TEST(queued_launches_keep_what_they_were_launched_with)
     CHECK_OK(sluice_graph_launch(stage.graph, stage.stream));
     capture_fills(&stage, 2, 4); /* on a stream that has work: updated */
     capture_fills(&stage, 1, 5); /* rebuilt */
-    check_info(stage.graph, 1, 0, 1, 1);
+    check_graph(stage.graph, 1, 0, 1, 1);
     CHECK_OK(sluice_graph_launch(stage.graph, stage.stream));
     CHECK_OK(sluice_graph_destroy(&stage.graph));
     gpu_gate_open(&gate);
@@ -162,7 +152,7 @@ TEST(fork_and_join_make_the_edges)
     CHECK_OK(sluice_join(stage.stream, 3, streams));
     fill(&stage, stage.stream, 4, 3);
     CHECK_OK(sluice_capture_end(stage.stream, &stage.graph));
-    check_info(stage.graph, 5, 7, 0, 0);
+    check_graph(stage.graph, 5, 7, 0, 0);
     CHECK_OK(sluice_graph_launch(stage.graph, stage.stream));
     CHECK_OK(sluice_stream_synchronize(stage.stream));
     for (uint32_t i = 0; i < 5; i++)
@@ -206,7 +196,7 @@ TEST(no_graph_is_launched_in_a_capture)
     CHECK_SAYS(sluice_graph_launch(stage.graph, stage.stream), SLUICE_E_CAPTURING, "no graph can be launched");
     CHECK_OK(sluice_graph_launch(stage.graph, stage.other));
     CHECK_OK(sluice_capture_end(stage.stream, &stage.graph)); /* it is still valid */
-    check_info(stage.graph, 1, 0, 0, 1);
+    check_graph(stage.graph, 1, 0, 0, 1);
     CHECK_OK(sluice_stream_synchronize(stage.other));
     check_block(&stage, 1, 6);
     finish(&stage);
@@ -308,7 +298,7 @@ TEST(a_capture_refuses_what_would_end_it)
     CHECK_RESULT(sluice_capture_end(stage.other, &stage.graph), SLUICE_E_CAPTURE);
     fill(&stage, stage.stream, 0, 1);
     CHECK_OK(sluice_capture_end(stage.stream, &stage.graph));
-    check_info(stage.graph, 1, 0, 0, 0);
+    check_graph(stage.graph, 1, 0, 0, 0);
     check_usable(&stage);
     finish(&stage);
 }
@@ -344,7 +334,7 @@ TEST(a_stream_that_was_not_joined_is_named_and_usable_afterwards)
         CHECK_OK(sluice_join(stage.stream, 2, streams));
     }
     CHECK_SAYS(sluice_stream_wait_event(stage.other, event), SLUICE_E_CAPTURING, "record it again");
-    check_info(stage.graph, 1, 0, 0, 0); /* as before */
+    check_graph(stage.graph, 1, 0, 0, 0); /* as before */
     CHECK_OK(sluice_graph_launch(stage.graph, stage.stream));
     CHECK_OK(sluice_stream_synchronize(stage.stream));
     check_block(&stage, 0, 1);
@@ -373,7 +363,7 @@ TEST(a_capture_ends_where_it_began)
     CHECK_EQ(pthread_create(&thread, NULL, end_elsewhere, &stage), 0);
     CHECK_EQ(pthread_join(thread, NULL), 0);
     CHECK_OK(sluice_capture_end(stage.stream, &stage.graph));
-    check_info(stage.graph, 1, 0, 0, 0);
+    check_graph(stage.graph, 1, 0, 0, 0);
     check_usable(&stage);
 
     CU(StreamBeginCapture, stage.native, CAPTURE_THREAD_LOCAL); /* by another library */
@@ -393,7 +383,7 @@ TEST(a_capture_that_something_has_broken)
     fill(&stage, stage.stream, 0, 4);
     CHECK_NE(cu.StreamSynchronize(stage.native), 0); /* by code that is not Sluice's */
     CHECK_SAYS(sluice_capture_end(stage.stream, &stage.graph), SLUICE_E_CAPTURE, "ended without a graph");
-    check_info(stage.graph, 1, 0, 0, 0);
+    check_graph(stage.graph, 1, 0, 0, 0);
     check_usable(&stage);
     finish(&stage);
 }

@@ -7,6 +7,7 @@
 
 #include <sluice/sluice.h>
 
+#include "gpu/graph_counts.h"
 #include "gpu/kernel_kit.h"
 
 #define WORDS 1000
@@ -60,17 +61,6 @@ static void fork_and_join(struct sluice_stream stream)
     work(both, stream);
 }
 
-static void check_counts(struct sluice_graph graph, uint32_t nodes, uint32_t edges, uint32_t updates, uint32_t rebuilds)
-{
-    struct sluice_graph_info info = { .size = sizeof info };
-
-    CHECK_OK(sluice_graph_info(graph, &info));
-    CHECK_EQ(info.nodes, nodes);
-    CHECK_EQ(info.edges, edges);
-    CHECK_EQ(info.updates, updates);
-    CHECK_EQ(info.rebuilds, rebuilds);
-}
-
 static void capture_twice(struct sluice_stream stream, struct sluice_graph *kept)
 {
     struct sluice_graph graph = { 0 };
@@ -81,13 +71,13 @@ static void capture_twice(struct sluice_stream stream, struct sluice_graph *kept
     CHECK_OK(sluice_capture_end(stream, &graph));
     CHECK_OK(sluice_graph_launch(graph, stream));
     check_words(stream, 3, 4);
-    check_counts(graph, 2, 1, 0, 0);
+    check_graph(graph, 2, 1, 0, 0);
 
     CHECK_OK(sluice_capture_begin(stream));
     work(right, stream);
     work(left, stream);
     CHECK_OK(sluice_capture_end(stream, &graph)); /* updated: launches from now on do this */
-    check_counts(graph, 2, 1, 1, 0);
+    check_graph(graph, 2, 1, 1, 0);
     *kept = graph;
 }
 
@@ -110,7 +100,7 @@ static void play(struct sluice_stream stream)
     CHECK_OK(sluice_capture_begin(stream)); /* other work of another structure */
     fork_and_join(stream);
     CHECK_OK(sluice_capture_end(stream, &graph));
-    check_counts(graph, 3, 2, 1, 1);
+    check_graph(graph, 3, 2, 1, 1);
     CHECK_OK(sluice_module_unload(&module)); /* the graph keeps what it uses */
     gpu_settle();
     for (int i = 0; i < 3; i++)

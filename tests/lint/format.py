@@ -17,7 +17,7 @@ WARNING = re.compile(r"^(.*?:\d+):\d+: error: code should be clang-formatted")
 
 
 def c_files(root):
-    return sorted(path for path in root.glob("*/**/*.[ch]") if not re.match(r"build|\.", path.relative_to(root).parts[0]))
+    return sorted(path for path in [*root.glob("*/**/*.[ch]"), *root.glob("*/**/*.[ch]pp")] if not re.match(r"build|\.", path.relative_to(root).parts[0]))
 
 
 def why_not():

@@ -630,7 +630,7 @@ TEST_TIMEOUT(a_first_version_that_crashes, 120)
 
 #define CRASH_AT_9 SOURCE(", sluice_in in", READ "    if (c.x == 9) *(volatile int *)0 = 1;\n    to = c;\n")
 
-/* A version that has worked is started again, but not for ever. */
+/* A version that worked before is started again, but after three crashes within ten seconds it is given up. */
 TEST_TIMEOUT(a_kernel_that_crashes_again_and_again, 120)
 {
     START(save(CRASH_AT_9), "camera", "out");

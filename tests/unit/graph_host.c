@@ -9,6 +9,7 @@
 #include <sluice/sluice.h>
 
 #include "device_kit.h"
+#include "gpu/graph_counts.h"
 
 /* ---- commands that note that they ran ---- */
 
@@ -87,17 +88,6 @@ static void finish(struct stage *stage)
     check_nothing_lives();
 }
 
-static void check_info(struct sluice_graph graph, uint32_t nodes, uint32_t edges, uint32_t updates, uint32_t rebuilds)
-{
-    struct sluice_graph_info info = { .size = sizeof info };
-
-    CHECK_OK(sluice_graph_info(graph, &info));
-    CHECK_EQ(info.nodes, nodes);
-    CHECK_EQ(info.edges, edges);
-    CHECK_EQ(info.updates, updates);
-    CHECK_EQ(info.rebuilds, rebuilds);
-}
-
 /* Both work as if there had been no capture. */
 static void check_usable(const struct stage *stage)
 {
@@ -127,7 +117,7 @@ TEST(what_is_captured_runs_at_each_launch)
     check_ran("x");
     CHECK_OK(sluice_capture_end(stage.stream, &stage.graph));
     check_ran("");
-    check_info(stage.graph, 2, 1, 0, 0);
+    check_graph(stage.graph, 2, 1, 0, 0);
     CHECK_OK(sluice_graph_launch(stage.graph, stage.stream));
     CHECK_OK(sluice_graph_launch(stage.graph, stage.other));
     check_ran("abab");
@@ -151,19 +141,19 @@ TEST(a_thousand_captures_into_one_graph)
         CHECK_OK(sluice_graph_launch(stage.graph, stage.stream));
         check_ran(expected);
     }
-    check_info(stage.graph, 2, 1, 999, 0);
+    check_graph(stage.graph, 2, 1, 999, 0);
 
     CHECK_OK(sluice_capture_begin(stage.stream)); /* one command more */
     for (char c = '1'; c <= '3'; c++)
         work(stage.stream, c);
     CHECK_OK(sluice_capture_end(stage.stream, &stage.graph));
-    check_info(stage.graph, 3, 2, 999, 1);
+    check_graph(stage.graph, 3, 2, 999, 1);
 
     CHECK_OK(sluice_capture_begin(stage.stream)); /* commands of another kind */
     for (int i = 0; i < 3; i++)
         run(stage.stream, 'f', fail);
     CHECK_OK(sluice_capture_end(stage.stream, &stage.graph));
-    check_info(stage.graph, 3, 2, 999, 2);
+    check_graph(stage.graph, 3, 2, 999, 2);
     CHECK_RESULT(sluice_graph_launch(stage.graph, stage.stream), SLUICE_E_DRIVER);
     check_ran("");
     finish(&stage);
@@ -182,7 +172,7 @@ TEST(the_same_commands_in_another_order_are_another_structure)
         work(stage.other, 'b');
         CHECK_OK(sluice_stream_wait_stream(stage.stream, stage.other));
         CHECK_OK(sluice_capture_end(stage.stream, &stage.graph));
-        check_info(stage.graph, 2, !together, 0, !together);
+        check_graph(stage.graph, 2, !together, 0, !together);
     }
     finish(&stage);
 }
@@ -200,7 +190,7 @@ TEST(fork_and_join_make_the_edges)
     CHECK_OK(sluice_join(stage.stream, 3, streams));
     work(stage.stream, 'b');
     CHECK_OK(sluice_capture_end(stage.stream, &stage.graph));
-    check_info(stage.graph, 5, 7, 0, 0); /* b comes after a as well: what CUDA counts */
+    check_graph(stage.graph, 5, 7, 0, 0); /* b comes after a as well: what CUDA counts */
     CHECK_OK(sluice_graph_launch(stage.graph, stage.stream));
     check_ran("a123b");
     finish(&stage);
@@ -246,7 +236,7 @@ TEST(events_spread_a_capture_and_mark_places_in_it)
     work(stage.stream, 'd');
     CHECK_RESULT(sluice_event_query(event), SLUICE_E_CAPTURING);
     CHECK_OK(sluice_capture_end(stage.stream, &stage.graph));
-    check_info(stage.graph, 4, 4, 0, 0);
+    check_graph(stage.graph, 4, 4, 0, 0);
     CHECK_SAYS(sluice_event_synchronize(event), SLUICE_E_CAPTURING, "record it again");
     CHECK_RESULT(sluice_stream_wait_event(stage.other, event), SLUICE_E_CAPTURING);
     CHECK_OK(sluice_event_record(event, stage.stream));
@@ -268,7 +258,7 @@ TEST(no_graph_is_launched_in_a_capture)
     CHECK_OK(sluice_graph_launch(stage.graph, stage.other));
     check_ran("a");
     CHECK_OK(sluice_capture_end(stage.stream, &stage.graph));
-    check_info(stage.graph, 0, 0, 0, 1);
+    check_graph(stage.graph, 0, 0, 0, 1);
     finish(&stage);
 }
 
@@ -294,7 +284,7 @@ TEST(a_capture_refuses_what_needs_its_work_to_be_done)
     CHECK_OK(sluice_stream_query(stage.other));
     work(stage.stream, 'a');
     CHECK_OK(sluice_capture_end(stage.stream, &stage.graph)); /* none of this has ended it */
-    check_info(stage.graph, 1, 0, 0, 0);
+    check_graph(stage.graph, 1, 0, 0, 0);
     check_usable(&stage);
     finish(&stage);
 }
@@ -313,7 +303,7 @@ TEST(a_default_stream_does_not_capture)
     CHECK_SAYS(sluice_stream_wait_stream(standard, stage.stream), SLUICE_E_CAPTURING, "default stream cannot");
     CHECK_OK(sluice_capture_end(stage.stream, &stage.graph));
     CHECK_OK(sluice_stream_query(standard));
-    check_info(stage.graph, 0, 0, 0, 0);
+    check_graph(stage.graph, 0, 0, 0, 0);
     CHECK_OK(sluice_graph_launch(stage.graph, standard));
     finish(&stage);
 }
@@ -346,7 +336,7 @@ TEST(a_stream_that_was_not_joined_is_named_and_usable_afterwards)
     check_named(stage.other);
     check_usable(&stage);
     CHECK_EQ(ran.dropped, 2);
-    check_info(stage.graph, 1, 0, 0, 0); /* as before */
+    check_graph(stage.graph, 1, 0, 0, 0); /* as before */
     CHECK_OK(sluice_graph_launch(stage.graph, stage.stream));
     check_ran("a");
 
@@ -397,8 +387,8 @@ TEST(two_captures_do_not_mix)
     work(stage.other, 'b');
     CHECK_OK(sluice_capture_end(stage.stream, &stage.graph));
     CHECK_OK(sluice_capture_end(stage.other, &second));
-    check_info(stage.graph, 0, 0, 0, 0);
-    check_info(second, 1, 0, 0, 0);
+    check_graph(stage.graph, 0, 0, 0, 0);
+    check_graph(second, 1, 0, 0, 0);
     CHECK_OK(sluice_graph_destroy(&second));
     finish(&stage);
 }
@@ -492,7 +482,7 @@ TEST(frames_are_not_published_behind_a_stream_that_captures)
     CHECK_OK(sluice_reader_release(reader, &seen, SLUICE_ON_CPU));
     CHECK_OK(sluice_capture_end(stage.stream, &stage.graph));
     CHECK_OK(sluice_writer_cancel(writer, &dropped, stage.stream)); /* still begun */
-    check_info(stage.graph, 0, 0, 0, 0);
+    check_graph(stage.graph, 0, 0, 0, 0);
     CHECK_OK(sluice_reader_close(&reader));
     CHECK_OK(sluice_writer_close(&writer));
     finish(&stage);
