@@ -3,7 +3,7 @@
 """The README runs as pasted, from its first block to its last. usage: paste.py ROOT
 
 One shell begins in a copy of the source tree, with an empty home folder, and without Sluice. It is quicker than for a reader in this
-only: compilers and pip find what they cached, and the Python package is compiled without optimisation.
+only: compilers and pip find what they cached, and nothing is optimised.
 """
 import os
 import pathlib
@@ -44,7 +44,8 @@ def environment(home):
     env.update(HOME=str(home), PATH=":".join(path), XDG_RUNTIME_DIR=str(home / "run"), TMPDIR=str(home / "tmp"))
     env.setdefault("PIP_CACHE_DIR", str(old_cache / "pip"))
     env.setdefault("CCACHE_DIR", str(old_cache / "ccache"))
-    env.update(PIP_CONFIG_SETTINGS="setup-args=-Dbuildtype=plain", PIP_NO_COMPILE="1", PIP_DISABLE_PIP_VERSION_CHECK="1")
+    env.update(CFLAGS="-O0", PIP_CONFIG_SETTINGS="setup-args=-Dbuildtype=debug", PIP_NO_COMPILE="1",
+               PIP_DISABLE_PIP_VERSION_CHECK="1")
     return env
 
 
