@@ -323,6 +323,7 @@ static bool advance_all(void)
     bool any = false;
 
     waiting = under_way = false;
+    fake_streams_retire();
     for (struct sl_cu_stream *s = fake_streams; s; s = s->next)
         any |= advance(s);
     if (any)

@@ -105,7 +105,7 @@ struct sl_cu_stream {
     int64_t finished; /* what is done: when */
     struct capture *capture;
     struct frontier frontier; /* while it captures */
-    struct sl_cu_stream *next;
+    struct sl_cu_stream *next, *retired_before;
 };
 
 struct sl_cu_event {
@@ -194,6 +194,7 @@ void fake_check_context(const struct sl_cu_context *own, const struct sl_cu_cont
 struct sl_cu_stream *fake_stream(struct sl_cu_stream *handle, bool looking, int *code);
 struct sl_cu_stream *fake_stream_new(struct sl_cu_context *context, unsigned flags, int priority);
 void fake_stream_end(struct sl_cu_stream *stream);
+void fake_streams_retire(void);
 void fake_events_end(struct sl_cu_context *context);
 struct sl_cu_event *fake_event_new(struct sl_cu_context *context, unsigned flags);
 bool fake_event_usable(struct sl_cu_event *event, int *code);

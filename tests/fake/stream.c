@@ -44,6 +44,25 @@ void fake_stream_end(struct sl_cu_stream *stream)
         stream->work.last = NULL;
 }
 
+/* Takes those that have ended and done all out of the list, all of which is looked at again and again. `next` stays for
+ * whoever is under way in it. */
+void fake_streams_retire(void)
+{
+    static struct sl_cu_stream *retired;
+    struct sl_cu_stream **at = &fake_streams;
+
+    while (*at) {
+        struct sl_cu_stream *stream = *at;
+        if (!stream->ended || stream->work.first || stream->capture) {
+            at = &stream->next;
+            continue;
+        }
+        *at = stream->next;
+        stream->retired_before = retired;
+        retired = stream;
+    }
+}
+
 static bool is_default(const struct sl_cu_stream *stream)
 {
     return stream == stream->context->legacy;
