@@ -58,20 +58,31 @@ struct job {
     bool crashed;
 };
 
+/* By memcmp and memcpy as far as possible: sanitizers check each access of a loop. */
 static void check(const struct job *job)
 {
-    const uint32_t *words = job->from;
+    const uint32_t *words = job->from, value = (uint32_t)job->op->value;
+    uint64_t size = job->op->size;
     uint32_t bad = 0;
 
-    for (uint64_t i = 0; i < job->op->size; i++)
-        bad += words[i] != (uint32_t)job->op->value;
-    __atomic_fetch_add((uint32_t *)job->to, bad, __ATOMIC_RELAXED);
+    if (size == 0 || (words[0] == value && memcmp(words, words + 1, (size - 1) * sizeof *words) == 0))
+        return;
+    for (uint64_t i = 0; i < size; i++)
+        bad += words[i] != value;
+    __atomic_fetch_add((uint32_t *)job->to, bad ? bad : 1, __ATOMIC_RELAXED); /* none: they were changed meanwhile */
 }
 
 static void fill(const struct job *job)
 {
-    for (uint64_t i = 0; i < job->op->size; i++)
-        ((uint32_t *)job->to)[i] = (uint32_t)job->op->value;
+    uint64_t size = job->op->size, done = size < 1024 ? size : 1024;
+    uint32_t *words = job->to;
+
+    for (uint64_t i = 0; i < done; i++)
+        words[i] = (uint32_t)job->op->value;
+    for (uint64_t more; done < size; done += more) {
+        more = done < size - done ? done : size - done;
+        memcpy(words + done, words, more * sizeof *words);
+    }
 }
 
 static void copy(const struct job *job)

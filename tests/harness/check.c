@@ -69,10 +69,13 @@ void test_check_mem(const char *file, int line, const char *a_text, const void *
                     size_t size)
 {
     const unsigned char *x = a, *y = b;
+    if (size == 0 || memcmp(a, b, size) == 0)
+        return;
     for (size_t i = 0; i < size; i++)
         if (x[i] != y[i])
             test_fail(file, line, "%s and %s differ first at byte %zu of %zu: 0x%02x and 0x%02x", a_text, b_text, i,
                       size, x[i], y[i]);
+    test_fail(file, line, "%s and %s differed for a moment", a_text, b_text);
 }
 
 void test_check_result(const char *file, int line, const char *call, int result, int expected, const char *word)
