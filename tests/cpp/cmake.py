@@ -35,8 +35,8 @@ FETCH = 'include(FetchContent)\nFetchContent_Declare(sluice SOURCE_DIR "{root}")
 
 
 def run(*arguments, **env):
-    """The errors: none, or the output."""
-    done = subprocess.run(arguments, env=os.environ | env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    """The errors: none, or the output. What is built here is not optimised: how fast it is does not matter."""
+    done = subprocess.run(arguments, env=os.environ | {"CFLAGS": "-O0"} | env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return [done.stdout] if done.returncode else []
 
 
