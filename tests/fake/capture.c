@@ -17,17 +17,28 @@ int fake_cuThreadExchangeStreamCaptureMode(int *mode)
     return SL_CU_OK;
 }
 
-/* Such a call of any thread breaks global captures; of its own thread, thread-local ones. */
-bool fake_break_captures(void)
+/* An unsafe call of any thread breaks global captures; of its own thread, thread-local ones. */
+int fake_break_captures(void)
 {
-    bool any = false;
+    int code = SL_CU_OK;
 
+    if (fake_thread.mode == SL_CU_CAPTURE_MODE_RELAXED)
+        return code;
     for (struct capture *c = fake_captures; c; c = c->next) {
         bool own = pthread_equal(c->thread, pthread_self()) != 0;
-        if (c->mode == CAPTURE_GLOBAL || (c->mode == CAPTURE_THREAD_LOCAL && own))
-            c->broken = any = true;
+        if (c->mode == CAPTURE_GLOBAL || (c->mode == CAPTURE_THREAD_LOCAL && own)) {
+            c->broken = true;
+            code = SL_CU_CAPTURE_UNSUPPORTED;
+        }
     }
-    return any;
+    return code;
+}
+
+int fake_break_all_captures(void)
+{
+    for (struct capture *c = fake_captures; c; c = c->next)
+        c->broken = true;
+    return fake_captures ? SL_CU_CAPTURE_UNSUPPORTED : SL_CU_OK;
 }
 
 int fake_cuStreamBeginCapture(struct sl_cu_stream *handle, int mode)

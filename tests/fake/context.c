@@ -230,6 +230,8 @@ int fake_cuCtxSynchronize(void)
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_context *context = fake_current(&code);
     if (context)
+        code = fake_break_all_captures();
+    if (context && code == 0)
         code = fake_wait_all(context);
     pthread_mutex_unlock(&fake_lock);
     return code;

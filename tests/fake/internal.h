@@ -238,8 +238,10 @@ void fake_turn_leave(void);
 /* Waits until the GPU touches no memory; it does not begin before the lock is let go. */
 void fake_pause(void);
 
-/* This thread did what no capture survives: breaks those that see it. True if there were any. */
-bool fake_break_captures(void);
+/* This thread made an unsafe call: breaks the captures that see it. SL_CU_CAPTURE_UNSUPPORTED if there were any. */
+int fake_break_captures(void);
+/* It waited for the whole device, which no capture survives. */
+int fake_break_all_captures(void);
 
 /* ---- the machine ---- */
 

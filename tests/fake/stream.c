@@ -331,6 +331,15 @@ static bool waitable(struct sl_cu_stream *stream, int *code)
     return stream && !stream->capture;
 }
 
+/* Is it a stream whose work this thread may ask about? */
+static bool askable(struct sl_cu_stream *stream, int *code)
+{
+    if (!waitable(stream, code))
+        return false;
+    *code = fake_break_captures();
+    return *code == 0;
+}
+
 int fake_cuStreamGetFlags(struct sl_cu_stream *handle, unsigned *flags)
 {
     int code;
@@ -402,7 +411,7 @@ int fake_cuStreamQuery(struct sl_cu_stream *handle)
 
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_stream *stream = fake_stream(handle, false, &code);
-    if (waitable(stream, &code) && stream->done_id < fake_tail(stream))
+    if (askable(stream, &code) && stream->done_id < fake_tail(stream))
         code = SL_CU_NOT_READY;
     pthread_mutex_unlock(&fake_lock);
     return code;
@@ -414,7 +423,7 @@ int fake_cuStreamSynchronize(struct sl_cu_stream *handle)
 
     pthread_mutex_lock(&fake_lock);
     struct sl_cu_stream *stream = fake_stream(handle, false, &code);
-    if (waitable(stream, &code))
+    if (askable(stream, &code))
         code = fake_wait(stream, fake_tail(stream));
     pthread_mutex_unlock(&fake_lock);
     return code;
