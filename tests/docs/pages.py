@@ -3,7 +3,7 @@
 """What the pages say about the tree is true. usage: pages.py ROOT
 
 Links lead to files and headings that exist; every environment variable, every shared word and every result is
-on its page; the page of errors is up to date.
+on its page; pages that are generated are up to date.
 """
 import pathlib
 import re
@@ -98,9 +98,9 @@ def main():
     named = headed(docs / "memory-order.md")
     lint.check(f"{len(words)} shared words are in memory-order.md", sorted(set(words) - named))
 
-    check = subprocess.run([sys.executable, docs / "generate-errors.py", "--check"], text=True,
-                           stderr=subprocess.PIPE)
-    lint.check("errors.md is up to date", [check.stderr] if check.returncode else [])
+    for name in ("errors", "live-settings"):
+        check = subprocess.run([sys.executable, docs / f"generate-{name}.py", "--check"], text=True, stderr=subprocess.PIPE)
+        lint.check(f"{name}.md is up to date", [check.stderr] if check.returncode else [])
 
     check = subprocess.run([sys.executable, root / "bench/document", "--check"], text=True, stderr=subprocess.PIPE)
     lint.check("figures of a GPU are those that are kept", [check.stderr] if check.returncode else [])

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: MIT
+"""The tensors that an engine reads, and the conversion of frames into them and of pictures out of them."""
+import contextlib
+import importlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import sluice
+
+from ._relaxed import relaxed
+
+FITS: dict[str, Any] = {"stretch": "stretch", "cover": "cover", "contain": "inside"}  # words of the settings, and of sluice.convert
+FILTERS: dict[str, Any] = {"auto": "smooth"}
+
+
+class ArrayMemory:
+    """NumPy's on the host; on a GPU CuPy's, which has the same names. What it does there is queued on the current stream."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self._arrays = importlib.import_module("numpy" if device == "host" else "cupy")
+
+    def zeros(self, shape: tuple[int, ...], dtype: str) -> Any:
+        if dtype == "bfloat16":
+            raise ValueError("dtype: bfloat16 needs PyTorch and a GPU: take float16 or float32")
+        if self.device == "host":
+            return self._arrays.zeros(shape, dtype)
+        with relaxed(), self._arrays.cuda.Device(int(self.device.partition(":")[2])):
+            return self._arrays.zeros(shape, dtype)
+
+    def pinned(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """A NumPy array from which a GPU copies while the CPU goes on."""
+        with relaxed():
+            return importlib.import_module("cupyx").zeros_pinned(shape, dtype)
+
+    def current(self, stream: sluice.Stream) -> Any:
+        """Makes it the framework's current stream."""
+        return contextlib.nullcontext() if self.device == "host" else stream.to_cupy()
+
+    def fill(self, tensor: Any, value: float) -> None:
+        tensor.fill(value)
+
+    def copy(self, to: Any, tensor: Any) -> None:
+        if self.device != "host" and hasattr(tensor, "__array_interface__"):
+            to.set(tensor)
+        else:
+            to[...] = tensor
+
+    def clamp(self, tensor: Any, least: float, most: float, black: float) -> None:
+        """What is not a number becomes black."""
+        self._arrays.nan_to_num(tensor, copy=False, nan=black, posinf=most, neginf=least)
+        self._arrays.clip(tensor, least, most, out=tensor)
+
+
+class TorchMemory:
+    """PyTorch's, on a GPU, likewise."""
+
+    def __init__(self, device: str) -> None:
+        import torch
+        if torch.version.cuda is None:
+            raise ModuleNotFoundError("this PyTorch was built without CUDA")
+        self._torch: Any = torch
+        self.device: str = device
+
+    def zeros(self, shape: tuple[int, ...], dtype: str) -> Any:
+        with relaxed():
+            return self._torch.zeros(shape, dtype=getattr(self._torch, dtype), device=self.device)
+
+    def pinned(self, shape: tuple[int, ...], dtype: str) -> Any:
+        with relaxed():
+            return self._torch.zeros(shape, dtype=getattr(self._torch, dtype), pin_memory=True).numpy()
+
+    def current(self, stream: sluice.Stream) -> Any:
+        return self._torch.cuda.stream(stream.to_torch())
+
+    def fill(self, tensor: Any, value: float) -> None:
+        tensor.fill_(value)
+
+    def copy(self, to: Any, tensor: Any) -> None:
+        with relaxed():
+            to.copy_(tensor if hasattr(tensor, "detach") else self._torch.from_numpy(tensor), non_blocking=True)
+
+    def clamp(self, tensor: Any, least: float, most: float, black: float) -> None:
+        with relaxed():
+            self._torch.nan_to_num(tensor, nan=black, posinf=most, neginf=least, out=tensor)
+            tensor.clamp_(least, most)
+
+
+def memory_of(device: str) -> Any:
+    """NumPy's memory on the host; PyTorch's on a GPU, or CuPy's where that is not installed."""
+    if device == "host":
+        return ArrayMemory(device)
+    for kind in TorchMemory, ArrayMemory:
+        try:
+            return kind(device)
+        except ModuleNotFoundError:
+            pass
+    raise ModuleNotFoundError(f"device: tensors on {device} need PyTorch or CuPy: install one of them, or take device: host")
+
+
+class Way(NamedTuple):
+    """How frames of one format get into a tensor."""
+    shape: tuple[int, ...]
+    settings: Mapping[str, Any]
+    how: dict[str, Any]  # for sluice.convert
+    uploads: bool  # from host memory to a GPU
+    swapped: bool  # BGR that does not say so
+    floats: bool  # to be clamped
+    size: tuple[int, int]
+
+
+class Picture:
+    """A tensor that keeps its address, (count, 3, height, width), and what brings frames into it."""
+
+    def __init__(self, memory: Any, count: int, size: tuple[int, int], dtype: str, ahead: int) -> None:
+        self.ahead = ahead  # shots that may be unfinished
+        self._memory = memory
+        self._host = sluice.Stream("host")  # for what happens in host memory while a GPU's stream is current
+        shape = count, 3, size[1], size[0]
+        self.tensor = memory.zeros(shape, dtype)
+        # sluice.convert has no bfloat16: it goes by way of float32
+        self._floats = memory.zeros(shape, "float32") if dtype == "bfloat16" else self.tensor
+        self._dtype = "float32" if dtype == "bfloat16" else dtype
+        self._whole = count == 1 and self._floats is self.tensor
+        self._way: Way | None = None
+        self._uploads: list[Any] = []  # pinned, for frames in host memory of a tensor on a GPU
+
+    def black(self, low: float) -> None:
+        self._memory.fill(self.tensor, low)
+
+    def put(self, frame: sluice.Frame, settings: Mapping[str, Any], at: int = 0) -> sluice.Area:
+        """Queues the conversion of a frame, which may be released then. Raises what sluice.convert does."""
+        if self._way is None or self._way.shape != frame.shape or self._way.settings is not settings or frame.new_format:
+            self._way = self._find_way(frame, settings)
+        way, place = self._way, self.tensor if self._whole else self._floats[at:at + 1]
+        to = self._upload() if way.uploads else place
+        if way.swapped:
+            area = _swapped(to, frame, way.how)
+        else:
+            area = sluice.convert(to, frame, **way.how)
+        if way.uploads:
+            self._memory.copy(place, to)
+        if way.floats:
+            low, high = settings["range"]
+            self._memory.clamp(place, min(low, high), max(low, high), low)
+        if self._floats is not self.tensor:
+            self._memory.copy(self.tensor[at:at + 1], place)
+        return area
+
+    def size_of(self, frame: sluice.Frame) -> tuple[int, int]:
+        """Width and height of a frame's picture. Before it is released."""
+        if self._way is None or self._way.shape != frame.shape or frame.new_format:
+            return _size_of(frame[0])
+        return self._way.size
+
+    def _find_way(self, frame: sluice.Frame, settings: Mapping[str, Any]) -> "Way":
+        """Frames of one format are all converted alike."""
+        image, (low, high) = frame[0], settings["range"]
+        uploads = image.device == "host" != self._memory.device
+        how = {"fit": FITS[settings["fit"]], "filter": FILTERS.get(settings["filter"], settings["filter"]), "border": settings["fill"],
+               "scale": high - low, "bias": low, "flip": _flip(image, settings["flip"])}
+        if uploads:
+            how["stream"] = self._host
+        swapped = settings["order"] == "bgra" and image.pixel_format is None and image.ndim == 3 and image.shape[2] >= 3
+        return Way(frame.shape, settings, how, uploads, swapped, "float" in image.dtype, _size_of(image))
+
+    def repeat(self, at: int) -> None:
+        """The rest of a block is the last frame before `at`."""
+        for rest in range(at, len(self.tensor)):
+            self._memory.copy(self.tensor[rest:rest + 1], self.tensor[at - 1:at])
+
+    def _upload(self) -> Any:
+        """The buffer that has not been used for longest: as many shots may be unfinished, each with a block of frames."""
+        if len(self._uploads) < (self.ahead + 1) * len(self.tensor):
+            self._uploads.append(self._memory.pinned((1, *self.tensor.shape[1:]), self._dtype))
+        else:
+            self._uploads.append(self._uploads.pop(0))
+        return self._uploads[-1]
+
+
+def _size_of(image: sluice.Array) -> tuple[int, int]:
+    return image.width or image.shape[1], image.height or image.shape[0]
+
+
+def _flip(image: sluice.Array, flip: str) -> Any:
+    """sluice.convert turns pictures that say how their rows run; `none` leaves the rows as they lie."""
+    upside_down = image.pixel_format is not None and image.row_order == "bottom-up"
+    return "vertical" if flip == "vertical" or (flip == "none" and upside_down) else None
+
+
+def _swapped(to: Any, frame: sluice.Frame, how: Mapping[str, Any]) -> sluice.Area:
+    """Of an array that is no image and has BGR: one channel after another, as `order` would count for both sides."""
+    pixels = frame.numpy() if frame.device == "host" else frame.view()
+    for channel in range(3):
+        area = sluice.convert(to[0, channel], pixels[..., 2 - channel], **how)
+    return area
+
+
+class Sender:
+    """What brings an engine's pictures into slots."""
+
+    def __init__(self, memory: Any) -> None:
+        self._memory = memory
+        self._floats: dict[tuple[int, ...], Any] = {}  # of pictures in bfloat16, by shape
+
+    def pictures(self, picture: Any) -> list[Any]:
+        """What sluice.convert takes: the picture, or those of a batch."""
+        if hasattr(picture, "detach"):
+            picture = self._of_torch(picture.detach())
+        if len(picture.shape) < 4:
+            return [picture]
+        return [picture[at:at + 1] for at in range(len(picture))] if len(picture) > 1 else [picture]
+
+    def _of_torch(self, picture: Any) -> Any:
+        if str(picture.dtype) == "torch.bfloat16":
+            shape = tuple(picture.shape)
+            if shape not in self._floats:
+                self._floats = {shape: self._memory.zeros(shape, "float32")}
+            self._memory.copy(self._floats[shape], picture)
+            return self._floats[shape]
+        if len(picture.shape) == 4 and picture.shape[1] in (3, 4) and picture.stride(1) == 1:
+            return picture.permute(0, 2, 3, 1)  # channels last
+        return picture
+
+
+def size_of(picture: Any) -> tuple[int, int]:
+    """Width and height of a tensor: its channels are first or last."""
+    shape = [int(each) for each in picture.shape][-3:]
+    if len(shape) == 3:
+        shape = shape[1:] if shape[0] in (1, 3, 4) else shape[:2]
+    return shape[1], shape[0]
