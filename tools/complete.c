@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <glob.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "common/cipd.h"
 #include "common/describe.h"
 #include "common/term.h"
+#include "external.h"
 #include "ls/ls.h"
 
 #define MAX_CHANNELS 256
@@ -284,6 +286,11 @@ static void offer_commands(const struct command *const *commands, size_t count, 
         offer(typed, "", commands[i]->name, commands[i]->summary);
 }
 
+static void offer_external(const char *name, void *typed)
+{
+    offer(typed, "", name, "a program of its own");
+}
+
 void complete(const struct command *const *commands, size_t count, int word_count, char **words)
 {
     if (word_count < 1)
@@ -291,6 +298,7 @@ void complete(const struct command *const *commands, size_t count, int word_coun
     struct line line = { .typed = words[word_count - 1] };
     if (word_count == 1) {
         offer_commands(commands, count, line.typed);
+        external_list(offer_external, words[0]);
         offer(line.typed, "", "help", "options and examples of a command");
         offer(line.typed, "", "--help", "list the commands");
         offer(line.typed, "", "--version", "print the versions of release, API and wire");
@@ -300,8 +308,14 @@ void complete(const struct command *const *commands, size_t count, int word_coun
     for (size_t i = 0; i < count; i++)
         if (strcmp(commands[i]->name, words[0]) == 0)
             line.command = commands[i];
-    if (!line.command || word_count == 1)
+    if (word_count == 1)
         return;
+    if (!line.command) {
+        char path[PATH_MAX];
+        if (external_find(words[0], path, sizeof path))
+            printf(":files\n");
+        return;
+    }
     for (int i = 1; i < word_count - 1; i++)
         advance(&line, words[i]);
     offer_next(&line);

@@ -13,6 +13,7 @@
 #include "common/term.h"
 #include "common/text.h"
 #include "complete.h"
+#include "external.h"
 
 static const struct command *const commands[] = {
     &ls_command,   &info_command,   &top_command, &play_command,   &view_command, &record_command,
@@ -28,6 +29,7 @@ static void print_help(FILE *out)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  %-8s  %s\n", commands[i]->name, commands[i]->summary);
     fprintf(out, "\n  sluice COMMAND --help    options and examples\n"
+                 "  sluice NAME ...          runs the program sluice-NAME\n"
                  "  sluice --version\n\n"
                  "try:\n"
                  "  sluice play test camera &\n"
@@ -46,18 +48,27 @@ static int print_version(void)
 
 static const struct command *find_command(const char *name)
 {
-    const char *names[COMMAND_COUNT];
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        names[i] = commands[i]->name;
-        if (strcmp(name, names[i]) == 0)
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(name, commands[i]->name) == 0)
             return commands[i];
-    }
+    return NULL;
+}
+
+/* Runs sluice-NAME, for NAME in argv[0]; returns if it cannot. */
+static int run_external(char **argv)
+{
+    const char *name = argv[0], *names[COMMAND_COUNT];
+    int code = external_run(argv);
+    if (code != EXIT_USAGE)
+        return code;
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        names[i] = commands[i]->name;
     const char *near = text_nearest(name, names, COMMAND_COUNT);
     if (near)
         say_error(NULL, "unknown command '%s'; did you mean '%s'?", name, near);
     else
         say_error(NULL, "unknown command '%s'; see sluice --help.", name);
-    return NULL;
+    return EXIT_USAGE;
 }
 
 static int run_help(int argc, char **argv)
@@ -68,7 +79,7 @@ static int run_help(int argc, char **argv)
     }
     const struct command *command = find_command(argv[2]);
     if (!command)
-        return EXIT_USAGE;
+        return run_external((char *[]){ argv[2], "--help", NULL });
     args_print_help(command);
     return EXIT_DONE;
 }
@@ -104,6 +115,6 @@ int main(int argc, char **argv)
     }
     const struct command *command = find_command(argv[1]);
     if (!command)
-        return EXIT_USAGE;
+        return run_external(argv + 1);
     return flush_output(command->run(command, argc - 1, argv + 1));
 }
