@@ -4,6 +4,7 @@ import importlib
 import os
 import shutil
 import sys
+import sysconfig
 
 
 def use_ffmpeg_of_wheel():
@@ -16,6 +17,13 @@ def use_ffmpeg_of_wheel():
         pass  # the command says what is missing
 
 
+def use_programs_of_package():
+    """`sluice live` runs sluice-live, which pip puts into a folder that PATH need not have."""
+    script = os.path.basename(sys.argv[0]) == "sluice"
+    folder = os.path.dirname(os.path.abspath(sys.argv[0])) if script else sysconfig.get_path("scripts")
+    os.environ["PATH"] = os.pathsep.join(filter(None, (os.environ.get("PATH"), folder)))
+
+
 def main():
     command = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "sluice")
     if not os.access(command, os.X_OK):
@@ -23,6 +31,7 @@ def main():
     if not command:
         sys.exit("the command sluice is not installed: this package was built without it (Debian: apt install sluice)")
     use_ffmpeg_of_wheel()
+    use_programs_of_package()
     os.execv(command, ["sluice", *sys.argv[1:]])
 
 
