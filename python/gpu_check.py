@@ -109,7 +109,7 @@ class Tests:
             real = []
         else:
             real = (TESTS / "gpu").glob("test_*.py")
-        paths = [path for kind in ("streams*", "thread_streams", "kernels*", "gpu_*", "cuda_link_frames", "cuda_link_runtime")
+        paths = [path for kind in ("streams*", "thread_streams", "kernels*", "gpu_*", "live_guard", "cuda_link_frames", "cuda_link_runtime")
                  for path in TESTS.glob(f"test_{kind}.py")]
         return sorted(path for path in [*paths, *real] if wanted(path.name))
 
@@ -146,7 +146,8 @@ class Tests:
     def of_files(self, title, paths):
         known = self.known("python")
         self.note_times("python")
-        more = {"SLUICE_TEST_CLIP": str(self.options.clip.resolve())} if self.options.clip else {}
+        more = {"SLUICE_GPU_FACTS": str(self.out / "facts.jsonl")}
+        more |= {"SLUICE_TEST_CLIP": str(self.options.clip.resolve())} if self.options.clip else {}
         newest = next((each for each in self.options.cuda_link if not is_of_classes(each)), None)
         if newest:
             more["SLUICE_CUDA_LINK"] = str(newest.resolve())

@@ -23,6 +23,12 @@ def print_facts(facts):
         for call, row in rows.items():
             cells = [f"{row[c]['said']}/{row[c]['capture']}" if c in row else "-" for c in columns]
             print(f"{call:36}" + "".join(f"{cell:21}" if i < 2 else f"{cell:17}" for i, cell in enumerate(cells)))
+    beside = [fact for fact in facts if fact["fact"] == "call beside a capture"]
+    if beside:
+        others = [fact for fact in beside if fact["found"] != fact["listed"]]
+        print(f"\ncalls beside a capture of another thread: {len(beside) - len(others)} of {len(beside)} as docs/live-captures.md lists them")
+        for fact in others:
+            print(f"    {fact['call']}, {fact['stream']}: {' / '.join(fact['found'])}, listed {' / '.join(fact['listed'])}, driver {fact['driver']}")
     costs = [fact for fact in facts if fact["fact"] == "cost"]
     if costs:
         print(f"\n{'cost of a call, ns':44}{'p50':>8}{'p99':>8}")
