@@ -7,6 +7,7 @@ BUILD = gcc
 
 help:
 	@echo 'make demo       demonstrate Sluice with a real video, within a minute'
+	@echo 'make demo-live  paint a video with a neural network while it plays, within three minutes'
 	@echo 'make test       build and run all tests'
 	@echo 'make install    install library, headers and command (PREFIX=$(PREFIX), LIBDIR=$(LIBDIR), DESTDIR=)'
 	@echo 'make asan       run the tests with the address sanitizer'
@@ -22,6 +23,10 @@ demo:
 	@test -f build/build.ninja || meson setup build
 	@ninja -C build tools/sluice examples/example-filter examples/example-gpu-filter
 	@tools/demo/run
+
+demo-live:
+	@dev/setup demo-live
+	@examples/live/demo
 
 test:
 	@dev/setup test
@@ -55,4 +60,4 @@ deb:
 clean:
 	rm -rf build build-* dist
 
-.PHONY: help demo test asan tsan coverage install bench site deb clean
+.PHONY: help demo demo-live test asan tsan coverage install bench site deb clean
