@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """sluice.convert: one picture to another in one pass."""
+import functools
 from collections import namedtuple
 
 from . import _sluice
@@ -31,9 +32,10 @@ Area.__module__ = "sluice"
 
 def _device(*arrays):
     for array in arrays:
-        device = getattr(array, "device", None)
-        if type(array).__module__ == "sluice" and isinstance(device, str):
+        if type(array).__module__ == "sluice" and isinstance(device := array.device, str):
             return device
+    for array in arrays:
+        device = getattr(array, "device", None)
         if hasattr(array, "__dlpack_device__") and not isinstance(device, str):
             kind, number = array.__dlpack_device__()
             return f"cuda:{number}" if kind in GPU else "host"
@@ -59,6 +61,20 @@ def _four(name, value, rest):
     return tuple(numbers + [float(rest)] * (4 - len(numbers)))
 
 
+def _arguments(crop, fit, filter, flip, border, scale, bias, layout, order, chroma):
+    """As the extension takes them. Loops convert with the same ones again and again: those are kept."""
+    numbers = (_choice("fit", fit, FITS), _choice("filter", filter, FILTERS), _choice("flip", flip, FLIPS),
+               _choice("chroma", chroma, CHROMA), _choice("layout", layout, LAYOUTS), _choice("order", order, ORDERS))
+    crop = (0, 0, 0, 0) if crop is None else tuple(map(int, crop))
+    if len(crop) != 4 or min(crop) < 0:
+        raise ValueError(f"crop={crop!r}: it must be (x, y, width, height)")
+    border = (border,) * 3 if isinstance(border, (int, float)) else border
+    return numbers, crop, _four("border", border, 1), _four("scale", scale, 1), _four("bias", bias, 0)
+
+
+_kept = functools.lru_cache(64)(_arguments)
+
+
 def convert(to, frame, *, crop=None, fit="stretch", filter="smooth", flip=None, border=0.0, scale=1.0, bias=0.0, layout=None,
             order="RGB", chroma="left", stream=None):
     """Converts the picture of `frame` to that of `to` in one pass, and returns where it lies there. On a GPU it is queued on a stream,
@@ -72,14 +88,12 @@ def convert(to, frame, *, crop=None, fit="stretch", filter="smooth", flip=None, 
     where formats that share it have it.
 
     Raises UnsupportedError for what other libraries do, and says which; FormatError for a shape that is no picture."""
-    numbers = (_choice("fit", fit, FITS), _choice("filter", filter, FILTERS), _choice("flip", flip, FLIPS),
-               _choice("chroma", chroma, CHROMA), _choice("layout", layout, LAYOUTS), _choice("order", order, ORDERS))
-    crop = (0, 0, 0, 0) if crop is None else tuple(map(int, crop))
-    if len(crop) != 4 or min(crop) < 0:
-        raise ValueError(f"crop={crop!r}: it must be (x, y, width, height)")
-    border = (border,) * 3 if isinstance(border, (int, float)) else border
-    return Area(*_sluice._convert(_device(to, frame), to, frame, stream, numbers, crop, _four("border", border, 1),
-                                  _four("scale", scale, 1), _four("bias", bias, 0)))
+    given = crop, fit, filter, flip, border, scale, bias, layout, order, chroma
+    try:
+        how = _kept(*given)
+    except TypeError:  # a list has no hash; or it is wrong, and says so now
+        how = _arguments(*given)
+    return Area(*_sluice._convert(_device(to, frame), to, frame, stream, *how))
 
 
 convert.__module__ = "sluice"
