@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ import pytest
 
 import recipes
 import sluice
-from eventually import wait_until
+from eventually import STARTS, wait_until
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "python" / "examples").glob("*.py"))
@@ -127,6 +128,19 @@ def test_single_programs(example, expected):
     assert finish(start(example)) == expected
 
 
+def test_a_live_loop():
+    running = start("live_filter.py")
+    with sluice.Writer("camera", sluice.Image("rgba", 64, 64)) as camera, sluice.Reader("painted", wait=None) as painted:
+        shown = 0
+        while shown != 170:  # black, until the loop has met the camera
+            camera.send(np.full((64, 64, 4), 180, np.uint8))
+            with painted.next(STARTS) as frame:
+                shown = frame.numpy()[0, 0, 0]
+        running.send_signal(signal.SIGINT)
+        _, log = running.communicate(timeout=STARTS)
+        assert running.returncode == 0, log
+
+
 @pytest.mark.parametrize("way", ["zeromq", "pipe", "channel"])
 def test_the_ways_that_a_channel_replaces(way):
     if way == "zeromq":
@@ -234,5 +248,6 @@ def test_a_program_of_cuda_links(gpu):
 
 def test_every_example_is_run_by_a_test():  # torch_in_place.py by test_torch.py
     text = pathlib.Path(__file__).read_text()
-    text += (ROOT / "python" / "tests" / "gpu" / "test_real_examples.py").read_text()
+    for name in "test_live_calibrate.py", "gpu/test_real_examples.py", "gpu/test_real_live_examples.py":
+        text += (ROOT / "python" / "tests" / name).read_text()
     assert [path.name for path in EXAMPLES if path.name not in text] == []
