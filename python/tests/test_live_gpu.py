@@ -81,6 +81,26 @@ def test_the_cpu_goes_ahead_by_so_many_shots(cupy, gpu, ahead):
     host.close()
 
 
+def test_a_control_is_taken_while_the_gpu_still_holds_the_one_before(cupy, gpu):
+    """Its frames end behind the engine's work. A control that sends more of them than there are shots stays on, and is the partner."""
+    host, edges = Host("camera", device="cuda:0"), Host("edges", format="gray", device="cuda:0")
+    with loop(device="cuda:0", ahead=3, controls={"canny": {"channel": "edges", "pair": "number", "scale": 0.5, "stale": 600}}) as step:
+        edges.send()
+        host.send()
+        assert step().control("canny").on
+        gate, other = gpu.gate(step.live.stream.native), sluice.Stream("cuda:0")
+        for number in range(2, 4):
+            with other.use():
+                edges.send(number=number)
+                host.send(number=number)
+            assert step().control("canny").on and step.live.counters.links["canny"].state == "ok"
+            assert step.live.counters.links["canny"].unpaired == 0
+        gate.open()
+        other.close()
+    host.close()
+    edges.close()
+
+
 def test_a_size_is_changed_between_shots(cupy):
     host = Host("camera", device="cuda:0")
     with loop(device="cuda:0") as step, sluice.Reader("painted", wait=None) as painted:

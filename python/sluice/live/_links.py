@@ -14,6 +14,7 @@ from ._tensors import Picture
 log = logging.getLogger("sluice.live")
 SLICE = 0.05  # s: how long a frame is waited for until the loop looks for changes
 HELD_WAIT = 1 / 60  # s: the same while an old frame stands in: the engine goes on
+HELD_LOOK = 0.0005  # s until a reader that holds all it may is asked again
 QUIET = 1.0  # s without another case of what a state counts, until the link is ok again
 COUNTED = ("late", "unpaired", "lost")
 ANSWER = 0.05  # s that a channel's writer is asked for its process
@@ -73,6 +74,7 @@ class ReadLink:
         self._opened_at = time.monotonic()
         self._writer_at = 0.0  # since when its writer is there, while nothing comes
         self._refused = ""
+        self._few = False  # its writer has no slots for more than one frame that is held
         self._staged = False  # its channel is on another GPU
 
     def mode(self) -> Any:
@@ -87,9 +89,16 @@ class ReadLink:
             return
         cipd = name.startswith("cipd:")
         self.reader = sluice.Reader(
-            name, mode=self.mode(), wait=None, hold=1, device=self.device if cipd or self._staged else None,
+            name, mode=self.mode(), wait=None, hold=self._hold(), device=self.device if cipd or self._staged else None,
             staged="if_needed" if self._staged else "never",
             cipd={"undeclared": "rgba" if self.settings["order"] == "rgba" else "bgra"} if cipd else None)
+
+    def _hold(self) -> int:
+        """On a GPU a frame is held until the work before its release is done, and that may be a whole shot. In order one is kept
+        until the next is seen."""
+        if self._few or str(self.counters.channel).startswith("cipd:"):
+            return 1
+        return (1 if self.device == "host" else 2) * (1 if self.mode() == "newest" else 2)
 
     def close(self) -> None:
         if self.reader is not None:
@@ -124,6 +133,9 @@ class ReadLink:
             return None
         except TimeoutError:
             return None
+        except sluice.LimitError as error:
+            self._limited(error, timeout)
+            return None
         except sluice.LostError:
             self.lost(1)
             return None
@@ -137,6 +149,17 @@ class ReadLink:
             return None
         self._met(frame)
         return frame
+
+    def _limited(self, error: sluice.LimitError, timeout: float) -> None:
+        """Frames are still held on the GPU; or the writer refuses a reader that may hold so many."""
+        if self.reader is not None and self.reader.stats().held:
+            time.sleep(min(timeout, HELD_LOOK))
+        elif self._few or self._hold() == 1:
+            self.refuse(error)
+            time.sleep(timeout)  # it is refused at once, each time
+        else:
+            self._few = True
+            self.open()
 
     def _met(self, frame: sluice.Frame) -> None:
         counters = self.counters

@@ -38,16 +38,21 @@ class Pairing:
         half = int(of.period * 5e8) if link.settings["pair"] == "time" else 0
         waits = of.new and wanted is not None and not link.is_stale() and link.reader is not None and link.reader.stats().connected
         end = time.monotonic() + (link.settings["wait"] if waits else 0.0)
-        new = False
-        while _order(self._key, wanted, half) < 0 and (frame := link.next(max(0.0, end - time.monotonic()))) is not None:
+        last: tuple[sluice.Frame, int | None] | None = None  # the newest one so far, up to the partner
+        while _order(last[1] if last else self._key, wanted, half) < 0:
+            frame = link.next(max(0.0, end - time.monotonic()))
+            if frame is None:
+                break
             key = self._key_of(frame)
             if key is None:
                 end = 0.0  # it never will be a partner
             self._note_late(key, half)
-            if _order(key, wanted, half) < 0 and link.reader is not None and link.reader.stats().lag:
-                frame.release()  # a newer one is there
-            elif link.put(picture, frame) is not None:
-                self._key, new = key, True
+            if last:
+                last[0].release()
+            last = frame, key
+        new = last is not None and link.put(picture, last[0]) is not None
+        if last and new:
+            self._key = last[1]
         if of.new and (wanted is None or _order(self._key, wanted, half) != 0):
             link.counters.unpaired += 1
             why = f"no partner of the input's frame came within {link.settings['wait'] * 1e3:g} ms"
