@@ -57,14 +57,16 @@ class Sheet:
             shown, control = self.kept["input"].get(n), self.kept["control"].get(n, self.kept["edges"].get(n))
         if shown is None or control is None:
             return
-        self.last = np.hstack([shown, control, picture])
+        row = np.hstack([shown, control, picture])
+        if shown.min() < 255:  # not during a flash
+            self.last = row
         if self.record:
             if self.video is None:
                 self.video = cv2.VideoWriter(self.record, cv2.VideoWriter_fourcc(*("mp4v" if self.record.endswith(".mp4") else "MJPG")),
-                                             PER_SECOND, (self.last.shape[1], TILE + 24))
+                                             PER_SECOND, (row.shape[1], TILE + 24))
                 if not self.video.isOpened():
                     raise SystemExit(f"host: OpenCV cannot write {self.record}: take a name that ends with .avi or .mp4")
-            self.video.write(np.vstack([self.strip(label), self.last]))
+            self.video.write(np.vstack([self.strip(label), row]))
 
     def strip(self, words):
         strip = np.zeros((24, TILE * len(COLUMNS), 3), np.uint8)
