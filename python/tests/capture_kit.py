@@ -208,6 +208,13 @@ def beside(bench, row, mode, blocking):
     return f"{said}>{ended}"
 
 
+@pytest.fixture
+def bench(gpu):
+    bench = Bench(gpu)
+    yield bench
+    bench.close()
+
+
 def check_row(bench, name, kind, expected, found):
     """The driver of which the table is must do as listed. Where another differs, that is reported, in the results too."""
     version = ctypes.c_int()
@@ -221,6 +228,13 @@ def check_row(bench, name, kind, expected, found):
         if bench.gpu.fake or version.value == MEASURED:
             pytest.fail(words)
         pytest.xfail(f"driver {version.value} differs from {MEASURED}: {words}")
+
+
+def check_call(bench, rows, name, kind):
+    """A call of the table beside a capture in each mode."""
+    row = rows[name]
+    found = [beside(bench, row, mode, KINDS[kind]) for mode in MODES.values()]
+    check_row(bench, name, kind, row.blocking if KINDS[kind] else row.other, found)
 
 
 # ---- captures in a loop ----

@@ -6,6 +6,7 @@ import sys
 import types
 
 import numpy as np
+import pytest
 
 import sluice
 
@@ -82,7 +83,9 @@ def zeros(shape, dtype):
 MADE, KEPT = [], []
 
 
-def install(gpu):
+@contextlib.contextmanager
+def installed(gpu):
+    """In place of CuPy, and without PyTorch. Nothing of it is left for other tests of the process."""
     GPU[:] = [gpu]
     cupy, cupyx = types.ModuleType("cupy"), types.ModuleType("cupyx")
     cupy.zeros, cupy.ndarray, cupy.from_dlpack = zeros, Array, None
@@ -90,14 +93,13 @@ def install(gpu):
     cupy.cuda.ExternalStream, cupy.cuda.Device = ExternalStream, lambda number: contextlib.nullcontext()
     cupy.cuda.get_current_stream = lambda device=None: Stream(CURRENT[-1])
     cupyx.zeros_pinned = np.zeros
+    with pytest.MonkeyPatch.context() as patch:
+        for name, module in {"torch": None, "cupy": cupy, "cupyx": cupyx, "cupy.cuda": cupy.cuda}.items():
+            patch.setitem(sys.modules, name, module)
+        sluice._sluice._forget()  # what was found of the real ones
+        yield cupy
+        for memory in MADE:
+            memory.free()
+        MADE.clear()
+        KEPT.clear()
     sluice._sluice._forget()
-    sys.modules.update({"torch": None, "cupy": cupy, "cupyx": cupyx, "cupy.cuda": cupy.cuda})
-    return cupy
-
-
-def free():
-    for memory in MADE:
-        memory.free()
-    MADE.clear()
-    KEPT.clear()
-    sluice._sluice._forget()  # another test has no CuPy

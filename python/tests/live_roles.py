@@ -21,7 +21,7 @@ def value_of(number):
 
 
 def host():
-    """Sends the camera and its edges for ever, with equal numbers."""
+    """Sends the camera and its edges with equal numbers until it is killed."""
     camera, edges = Host("camera", SIZE), Host("edges", SIZE, "gray")
     while True:
         camera.send(value_of(camera.number + 1))

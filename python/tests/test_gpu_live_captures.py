@@ -4,13 +4,13 @@
 On the fake driver this checks that it is as the measured one; on a GPU, that docs/live-captures.md is true of its driver."""
 import collections
 import pathlib
-import sys
 import threading
 
 import pytest
 
 import live_cupy
-from capture_kit import (BROKEN, KINDS, LEGACY, MODES, ROWS, Bench, Capturing, beside, capture_in_a_loop, check_row, pointer)
+from capture_kit import (BROKEN, KINDS, LEGACY, MODES, ROWS, Capturing, bench, capture_in_a_loop, check_call, check_row,  # noqa: F401
+                         pointer)
 from child import children
 from eventually import STARTS, wait_until
 from live_loop import Running
@@ -20,23 +20,13 @@ ATTEMPTS = 20_000
 
 
 @pytest.fixture
-def bench(gpu):
-    bench = Bench(gpu)
-    yield bench
-    bench.close()
-
-
-@pytest.fixture
-def arrays(gpu, monkeypatch):
+def arrays(gpu):
     """Of PyTorch on a GPU; on the fake driver a stand-in of CuPy."""
     if not gpu.fake:
         yield
         return
-    for name in ("torch", "cupy", "cupyx", "cupy.cuda"):
-        monkeypatch.setitem(sys.modules, name, sys.modules.get(name))
-    live_cupy.install(gpu)
-    yield
-    live_cupy.free()
+    with live_cupy.installed(gpu):
+        yield
 
 
 @pytest.fixture
@@ -56,9 +46,7 @@ def frames_of(host):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ROWS)
 def test_a_call_beside_a_capture(bench, name, kind):
-    row = ROWS[name]
-    found = [beside(bench, row, mode, KINDS[kind]) for mode in MODES.values()]
-    check_row(bench, name, kind, row.blocking if KINDS[kind] else row.other, found)
+    check_call(bench, ROWS, name, kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,20 +4,16 @@ import numpy as np
 import pytest
 import sluice
 
+import live_cupy
 from live_hosts import SIZE, Host, loop
 
 
 @pytest.fixture
-def cupy(gpu, monkeypatch):
-    import sys
-
-    import live_cupy
-    for name in ("torch", "cupy", "cupyx", "cupy.cuda"):
-        monkeypatch.setitem(sys.modules, name, sys.modules.get(name))
+def cupy(gpu):
     if not gpu.fake:
         pytest.skip("the tests of python/tests/gpu use the real CuPy and PyTorch")
-    yield live_cupy.install(gpu)
-    live_cupy.free()
+    with live_cupy.installed(gpu) as cupy:
+        yield cupy
 
 
 def level(shot):

@@ -8,19 +8,12 @@ import threading
 import pytest
 
 import sluice
-from capture_kit import Bench, pointer
+from capture_kit import bench, pointer  # noqa: F401
 from eventually import wait_until
 from sluice.live import guard
 
 TELLS = sys.version_info >= (3, 12)
 BREAKS = pytest.raises(RuntimeError, match="said 901")
-
-
-@pytest.fixture
-def bench(gpu):
-    bench = Bench(gpu)
-    yield bench
-    bench.close()
 
 
 @contextlib.contextmanager

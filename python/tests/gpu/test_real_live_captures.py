@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from capture_kit import (BROKEN, IMPLICIT, KINDS, LEGACY, MODES, NONE, UNSAFE, Bench, Row, beside, capture_in_a_loop, check_row, pointer)
+from capture_kit import BROKEN, IMPLICIT, KINDS, LEGACY, MODES, NONE, UNSAFE, Bench, Row, capture_in_a_loop, check_call, pointer
 from needs import torch
 from work import DEVICE
 
@@ -51,9 +51,7 @@ def bench(gpu):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ROWS)
 def test_a_call_beside_a_capture(bench, name, kind):
-    row = ROWS[name]
-    found = [beside(bench, row, mode, KINDS[kind]) for mode in MODES.values()]
-    check_row(bench, name, kind, row.blocking if KINDS[kind] else row.other, found)
+    check_call(bench, ROWS, name, kind)
 
 
 def test_the_original_failure(bench):
