@@ -237,7 +237,7 @@ def _messages(datagram: bytes) -> list[Any]:
 
 
 def _check(packet: bytes, levels: int) -> None:
-    """ValueError for what python-osc reads for ever (sizes below 0), or skips with no word to us (unknown types)."""
+    """Raises ValueError for a packet that python-osc never finishes reading (sizes below 0), or silently skips (unknown types)."""
     if packet.startswith(b"/"):
         _, end, rest = packet.partition(b"\0")
         tags = rest[-(len(packet) - len(rest)) % 4:].partition(b"\0")[0]
