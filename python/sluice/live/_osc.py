@@ -199,6 +199,15 @@ class Osc:
             os._exit(1)
 
 
+def cannot_listen(setting: str, address: tuple[str, int], ss: str, error: OSError) -> OSError:
+    """The error with the setting and the fix. `ss`: options of the command that names who has the port."""
+    host, port = address
+    fix = "write an address of this machine"
+    if error.errno == errno.EADDRINUSE:
+        fix = f"end the program that has it (ss {ss} 'sport = :{port}' names it), or set {setting} to another port"
+    return OSError(error.errno, f"{setting}: {host}:{port}: {error.strerror}: {fix}")
+
+
 def _listen(address: tuple[str, int], receive: Any) -> Any:
     """python-osc's server, which hands over each datagram as it is."""
     from pythonosc.dispatcher import Dispatcher
@@ -220,14 +229,10 @@ def _listen(address: tuple[str, int], receive: Any) -> Any:
         def handle_error(self, request: Any, client_address: Any) -> None:
             LOG.exception("osc: a datagram from %s:%d", *client_address[:2])
 
-    host, port = address
     try:
         return _Server(address, Dispatcher())
     except OSError as error:
-        fix = "write an address of this machine"
-        if error.errno == errno.EADDRINUSE:
-            fix = f"end the program that has it (ss -lunp 'sport = :{port}' names it), or set osc.listen to another port"
-        raise OSError(error.errno, f"osc.listen: {host}:{port}: {error.strerror}: {fix}") from None
+        raise cannot_listen("osc.listen", address, "-lunp", error) from None
 
 
 def _messages(datagram: bytes) -> list[Any]:

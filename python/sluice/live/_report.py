@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """Says how a loop does: a line of the log, JSON, and Prometheus, all from its counters."""
-import errno
 import json
 import logging
 import os
@@ -10,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ._counters import BOUNDS
-from ._osc import Running
+from ._osc import Running, cannot_listen
 
 LOG = logging.getLogger("sluice.live")
 JSON_EVERY = 1.0  # seconds
@@ -123,14 +122,10 @@ def _serve(address: tuple[str, int], live: Running) -> Any:
                           "setting") from None
     registry = prometheus_client.CollectorRegistry()
     registry.register(_Collector(live))
-    host, port = address
     try:
-        return prometheus_client.start_http_server(port, host, registry)[0]
+        return prometheus_client.start_http_server(address[1], address[0], registry)[0]
     except OSError as error:
-        fix = "write an address of this machine"
-        if error.errno == errno.EADDRINUSE:
-            fix = f"end the program that has it (ss -ltnp 'sport = :{port}' names it), or set report.prometheus to another port"
-        raise OSError(error.errno, f"report.prometheus: {host}:{port}: {error.strerror}: {fix}") from None
+        raise cannot_listen("report.prometheus", address, "-ltnp", error) from None
 
 
 class _Collector:
