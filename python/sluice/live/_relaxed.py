@@ -10,14 +10,18 @@ RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 _drivers: dict[str, Any] = {}
 
 
+def driver() -> Any:
+    """CUDA's driver as Sluice has loaded it."""
+    name = os.environ.get("SLUICE_CUDA_DRIVER") or "libcuda.so.1"
+    return _drivers.get(name) or _drivers.setdefault(name, ctypes.CDLL(name))
+
+
 @contextlib.contextmanager
 def relaxed() -> Iterator[None]:
     """Within, this thread's allocations, copies and queries break no capture of another thread: docs/live-captures.md."""
-    name = os.environ.get("SLUICE_CUDA_DRIVER") or "libcuda.so.1"  # which Sluice has loaded
-    driver = _drivers.get(name) or _drivers.setdefault(name, ctypes.CDLL(name))
-    mode = ctypes.c_int(RELAXED)
-    driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+    exchange, mode = driver().cuThreadExchangeStreamCaptureMode, ctypes.c_int(RELAXED)
+    exchange(ctypes.byref(mode))
     try:
         yield
     finally:
-        driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+        exchange(ctypes.byref(mode))

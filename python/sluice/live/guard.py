@@ -4,7 +4,6 @@ around each call into a library (from Python 3.12 on), and each millisecond, whe
 import contextlib
 import ctypes
 import functools
-import os
 import re
 import sys
 import threading
@@ -13,6 +12,8 @@ import types
 from typing import Any, Iterator
 
 import sluice
+
+from ._relaxed import driver
 
 OFFENCE = r"not permitted when stream is capturing|legacy stream depend|STREAM_?CAPTURE_?(UNSUPPORTED|IMPLICIT)|\b90[06]\b"
 BROKEN = OFFENCE + r"|previous error during capture|STREAM_?CAPTURE_?INVALIDATED|\b901\b"
@@ -48,7 +49,7 @@ class watch:
         named = (getattr(stream, name) for name in ("cuda_stream", "native", "ptr") if hasattr(stream, name))
         self.thread, self.given, self.handle = threading.get_ident(), next(named, stream), 0
         self.running, self.errors, self.found = dict[int, Any](), dict[int, str](), list[Any]()  # of `found` the first counts
-        self.driver, self.context = ctypes.CDLL(os.environ.get("SLUICE_CUDA_DRIVER") or "libcuda.so.1"), ctypes.c_void_p()
+        self.driver, self.context = driver(), ctypes.c_void_p()
         self.stop, self.sampler = threading.Event(), threading.Thread(target=self._sample, name="sluice.live.guard", daemon=True)
 
     def _status(self, handle: int) -> int:
