@@ -492,12 +492,12 @@ def test_sluice_live(write):
 
 
 @pytest.mark.parametrize("program, sentence", [
-    ("no.py:Engine", "there is no file"), ("style.py:Engin", "style.py has no Engin that can be called"),
+    ("no.py:Engine", "there is no file"), ("an_engine.py:Engin", "an_engine.py has no Engin that can be called"),
     ("needs.py:Engine", "needs.py needs the module no_such_module, which is not installed"),
     ("no_such_module:Engine", "no_such_module needs the module no_such_module"),
 ])
 def test_an_engine_that_is_not_there(program, sentence, write, monkeypatch, capsys):
-    write("class Engine: pass\n", "style.py")
+    write("class Engine: pass\n", "an_engine.py")  # no name that another test imports
     write("import no_such_module\n", "needs.py")
     monkeypatch.setattr(sys, "argv", ["sluice-live", str(write("{}")), "--set", f"engine.program={program}"])
     monkeypatch.setattr(sys, "path", [*sys.path])
