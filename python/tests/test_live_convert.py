@@ -127,3 +127,19 @@ def test_a_picture_that_cannot_be_sent_is_counted():
         assert not shot.send(np.zeros((2, 5, 7, 9, 11), np.float32))
         link = shot._live.counters.links["output"]
         assert link.state.startswith("FAILED(") and link.lost >= 1
+
+
+def test_what_is_no_number_is_sent_as_black_and_counted(monkeypatch, caplog):
+    from sluice.live import _outputs
+    monkeypatch.setattr(_outputs, "NAN_EVERY", 0.0)
+    with converted(sluice.Image("rgba", *ODD), 200, ODD, range=(0.0, 1.0)) as (shot, painted):
+        live, picture = shot._live, np.ones((1, 3, *ODD[::-1]), np.float32)
+        picture[0, 1, :2, :5] = np.nan
+        for number in range(3):  # each is searched; what was found is read with the next one
+            shot.sent = None
+            shot.send(picture if number < 2 else np.ones_like(picture))
+            with painted.next(60) as frame:
+                black = np.argwhere(frame.numpy()[..., 1] == 0)
+                assert len(black) == (10 if number < 2 else 0) and (frame.numpy()[..., 0] == 255).all()
+        assert live.counters.links["output"].nan == 20
+    assert caplog.messages.count("output: painted: 10 values of a picture are no numbers: they are sent as black") == 1

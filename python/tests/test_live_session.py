@@ -10,7 +10,7 @@ import sluice
 from sluice.live import Live
 
 from eventually import wait_until
-from live_hosts import QUIET, SIZE, Host, level, loop
+from live_hosts import QUIET, SIZE, Host, Lines, level, loop
 
 
 @pytest.fixture
@@ -149,6 +149,20 @@ def test_another_size_is_a_rebuild_and_the_output_follows(host, painted):
         host.send(52)
         shot = step()
         assert shot.rebuild and shot.input is before and shot.changed == shot.params
+
+
+def test_an_engine_without_its_graph_is_reported_until_the_next_rebuild(host, painted):
+    with loop() as step, Lines("output") as lines:
+        host.send(50)
+        shot = step()
+        step.live.graph_fallback("CUDA error 901")
+        shot.send(shot.input)
+        assert step.live.counters.links["output"].state == "ok/graph-fallback"
+        assert lines.lines[-1].endswith("painted: ok -> ok/graph-fallback: the engine runs without its CUDA graph: CUDA error 901")
+        step.live.changes.put({"size": (48, 40)})
+        shot = step()
+        shot.send(shot.input)
+        assert step.live.counters.links["output"].state == "ok" and lines.changes[-1] == "ok/graph-fallback -> ok"
 
 
 def test_links_are_replaced_while_it_runs(host, painted):

@@ -35,7 +35,7 @@ class Times:
 
 
 class LinkCounters:
-    """Of one link. `state` is what docs/live-health.md lists."""
+    """Of one link. docs/live.md lists its states."""
 
     def __init__(self, channel: str | None) -> None:
         self.channel = channel
@@ -47,6 +47,7 @@ class LinkCounters:
         self.unpaired = 0  # shots without a partner
         self.lost = 0  # frames that were lost to an overrun, or could not be sent
         self.reconnects = 0  # sessions since the first
+        self.nan = 0  # values that are no numbers, in one picture a second
 
     def snapshot(self) -> dict[str, Any]:
         return dict(vars(self))

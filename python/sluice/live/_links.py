@@ -17,6 +17,7 @@ HELD_WAIT = 1 / 60  # s: the same while an old frame stands in: the engine goes 
 HELD_LOOK = 0.0005  # s until a reader that holds all it may is asked again
 QUIET = 1.0  # s without another case of what a state counts, until the link is ok again
 COUNTED = ("late", "unpaired", "lost")
+FINE = ("ok", "ok/graph-fallback")
 ANSWER = 0.05  # s that a channel's writer is asked for its process
 
 
@@ -53,12 +54,12 @@ class Health:
         now = time.monotonic()
         if kind in COUNTED:
             self._counted_at = now
-        elif kind in ("ok", "repeat") and self.kind in COUNTED and now - self._counted_at < QUIET:
+        elif kind in ("repeat", *FINE) and self.kind in COUNTED and now - self._counted_at < QUIET:
             return
         before, self.kind = self.kind, "ok" if kind == "repeat" else kind
         self.counters.state = kind if detail is None else f"{kind}({detail})"
         if before != self.kind and not (before in COUNTED and kind in COUNTED):
-            level = level if self.kind not in ("ok", "disabled") else logging.INFO
+            level = logging.INFO if self.kind in ("ok", "disabled") else level
             log.log(level, "%s: %s: %s -> %s%s", self.name, self.counters.channel, before, self.kind, f": {why}" if why else "")
 
 

@@ -13,6 +13,8 @@ from ._links import Health
 from ._tensors import Sender, size_of
 
 RETRY = 1.0  # s until a channel that could not be opened is tried again
+NAN_EVERY = 1.0  # s between two pictures that are searched for values that are no numbers
+log = logging.getLogger("sluice.live")
 
 
 class WriteLink:
@@ -23,6 +25,7 @@ class WriteLink:
         self.writer: sluice.Writer | None = None
         self.sender = sender
         self._opened: tuple[Any, ...] = ()  # size and order of the writer's pictures
+        self.fine = "ok"  # its state if nothing is wrong
         self._failures = 0
         self._retry_at = 0.0
 
@@ -63,8 +66,8 @@ class WriteLink:
             self.health.set("not-init", why=str(error))
             return False
         self._opened = (size, order)
-        logging.getLogger("sluice.live").info("%s: %s: %s %d x %d on %s", self.health.name, name, order, *size, self.device)
-        self.health.set("ok")
+        log.info("%s: %s: %s %d x %d on %s", self.health.name, name, order, *size, self.device)
+        self.health.set(self.fine)
         return True
 
     def close(self) -> None:
@@ -92,7 +95,7 @@ class WriteLink:
             self.health.set("FAILED", self._failures, str(error))
             return False
         self.counters.frames += 1
-        self.health.set("ok")
+        self.health.set(self.fine)
         return True
 
     def _dropped(self, writer: sluice.Writer) -> None:
@@ -106,10 +109,34 @@ class WriteLink:
 
 class OutputLink(WriteLink):
     """The pictures that the engine made."""
+    _nan: Any = None  # pinned: how many values of the last picture that was searched are no numbers
+    _search_at, _had_nan = 0.0, False
+
+    def _search_nan(self, picture: Any) -> None:
+        """Once a second. Nothing waits for a GPU's answer: it is there a second later."""
+        now = time.monotonic()
+        if now < self._search_at:
+            return
+        self._search_at = now + NAN_EVERY
+        if self._nan is None:
+            self._nan = self.sender.memory.pinned((1,), "float32")
+        found, self._nan[0] = int(self._nan[0]), 0
+        self.counters.nan += found
+        if found and not self._had_nan:
+            log.warning("%s: %s: %d values of a picture are no numbers: they are sent as black", self.health.name,
+                        self.counters.channel, found)
+        self._had_nan = found > 0
+        self.sender.memory.count_nan(picture, self._nan)
+
+    def fall_back(self, why: str) -> None:
+        self.fine = "ok/graph-fallback"
+        if self.health.kind == "ok":
+            self.health.set(self.fine, why=f"the engine runs without its CUDA graph: {why}")
 
     def show(self, picture: Any, abouts: list[About], range_: tuple[float, float], model: tuple[int, int], fit: str) -> int:
         """Sends a picture, or those of a batch, each with the metadata of the frame that it shows. -> how many were sent"""
         pictures = self.sender.pictures(picture)
+        self._search_nan(pictures[0])
         sent = 0
         for at, each in enumerate(pictures):
             about = abouts[at if len(pictures) == len(abouts) else -1] if abouts else None

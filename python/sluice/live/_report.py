@@ -109,6 +109,7 @@ LINK_TOTALS = {
     "unpaired": "shots without a partner",
     "lost": "frames that were lost, or could not be sent",
     "reconnects": "sessions since the first",
+    "nan": "values of one picture a second that are no numbers",
 }
 TOTALS = {"shots": "shots", "sent": "pictures that were sent", "skipped": "shots that sent nothing", "errors": "exceptions of the engine"}
 

@@ -103,6 +103,7 @@ class Live:
         if REBUILD in when.values():
             self._results = 0
             self._shown.clear()
+            self._links.output.fine = "ok"
         if any(path in when for path in TENSORS):
             self._unfinished.bound(0)
         self._rebuild = self._links.adopt(new, when) or self._rebuild
@@ -253,6 +254,11 @@ class Live:
             self.counters.count_sent(sent)
             self._sent = shown
         return sent > 0
+
+    def graph_fallback(self, why: str) -> None:
+        """Says that the engine's CUDA graph could not be captured, so that it runs without: the state of the output is
+        `ok/graph-fallback` until the next rebuild."""
+        self._links.output.fall_back(why)
 
     def preview(self, image: Any) -> None:
         """Sends this picture, from 0 to 1, as what the network sees of a control, in place of the control's own image."""

@@ -29,7 +29,9 @@ class ArrayMemory:
             return self._arrays.zeros(shape, dtype)
 
     def pinned(self, shape: tuple[int, ...], dtype: str) -> Any:
-        """A NumPy array from which a GPU copies while the CPU goes on."""
+        """A NumPy array that a GPU reads and writes while the CPU goes on."""
+        if self.device == "host":
+            return self._arrays.zeros(shape, dtype)
         with relaxed():
             return importlib.import_module("cupyx").zeros_pinned(shape, dtype)
 
@@ -50,6 +52,14 @@ class ArrayMemory:
         """What is not a number becomes black."""
         self._arrays.nan_to_num(tensor, copy=False, nan=black, posinf=most, neginf=least)
         self._arrays.clip(tensor, least, most, out=tensor)
+
+    def count_nan(self, picture: Any, into: Any) -> None:
+        """Queues how many of its values are no numbers, into what pinned() gave."""
+        if self.device == "host":
+            into[0] = self._arrays.isnan(picture).sum()
+        elif isinstance(picture, self._arrays.ndarray):
+            with relaxed():
+                self._arrays.isnan(picture).sum(dtype="float32", keepdims=True).reshape(1).get(out=into, blocking=False)
 
 
 class TorchMemory:
@@ -84,6 +94,11 @@ class TorchMemory:
         with relaxed():
             self._torch.nan_to_num(tensor, nan=black, posinf=most, neginf=least, out=tensor)
             tensor.clamp_(least, most)
+
+    def count_nan(self, picture: Any, into: Any) -> None:
+        if hasattr(picture, "detach"):
+            with relaxed():
+                self._torch.from_numpy(into).copy_(picture.isnan().sum(), non_blocking=True)
 
 
 def memory_of(device: str) -> Any:
@@ -200,7 +215,7 @@ class Sender:
     """What brings an engine's pictures into slots."""
 
     def __init__(self, memory: Any) -> None:
-        self._memory = memory
+        self.memory = memory
         self._floats: dict[tuple[int, ...], Any] = {}  # of pictures in bfloat16, by shape
 
     def pictures(self, picture: Any) -> list[Any]:
@@ -215,8 +230,8 @@ class Sender:
         if str(picture.dtype) == "torch.bfloat16":
             shape = tuple(picture.shape)
             if shape not in self._floats:
-                self._floats = {shape: self._memory.zeros(shape, "float32")}
-            self._memory.copy(self._floats[shape], picture)
+                self._floats = {shape: self.memory.zeros(shape, "float32")}
+            self.memory.copy(self._floats[shape], picture)
             return self._floats[shape]
         if len(picture.shape) == 4 and picture.shape[1] in (3, 4) and picture.stride(1) == 1:
             return picture.permute(0, 2, 3, 1)  # channels last
