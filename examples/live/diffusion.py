@@ -88,7 +88,7 @@ class Engine:
         self.signal, self.dirt = (torch.ones((steps, 1, 1, 1), device=device, dtype=dtype) for _ in range(2))
         betas = torch.linspace(BETAS["beta_start"] ** 0.5, BETAS["beta_end"] ** 0.5, 1000) ** 2
         self.kept = torch.cumprod(1 - betas, 0)
-        self.graphs, self.stream = None, None
+        self.stream = None
         self.set(self.prompt, self.seed, self.strength)
         if self.upstream:
             self.prepare_upstream()
@@ -132,7 +132,6 @@ class Engine:
         return nets.vae.decode(clean[-1:]).sample
 
     def capture(self, image, control):
-        self.graphs = loop.Graphs(torch)
         self.graphs.capture("plain", self.paint, image)
         if not self.upstream:
             self.graphs.capture("controlled", self.paint, image, control)

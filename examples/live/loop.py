@@ -47,24 +47,35 @@ class Stages:
 class Graphs:
     """CUDA graphs by name. They share memory, so one runs at a time."""
 
-    def __init__(self, torch):
-        self.torch, self.pool, self.made = torch, torch.cuda.graph_pool_handle(), {}
+    def __init__(self, live):
+        import torch
+        self.live, self.torch, self.pool, self.made = live, torch, torch.cuda.graph_pool_handle(), {}
 
     def capture(self, name, function, *arguments):
-        """A graph of the function, whose arguments are tensors that stay where they are."""
+        """A graph of the function, whose arguments are tensors that stay where they are. If it cannot be captured, the loop's state says
+        so, and the function runs without."""
         with self.torch.no_grad():
             for _ in range(3):  # libraries choose their algorithms, and allocate
                 function(*arguments)
             graph = self.torch.cuda.CUDAGraph()
-            with self.torch.cuda.graph(graph, pool=self.pool, stream=self.torch.cuda.current_stream()):
-                result = function(*arguments)
-        self.made[name] = graph, result
+            try:
+                with self.torch.cuda.graph(graph, pool=self.pool, stream=self.torch.cuda.current_stream()):
+                    result = function(*arguments)
+            except RuntimeError as error:
+                self.live.graph_fallback(f"{name}: {error}")
+                self.made[name] = lambda: function(*arguments)
+                return
+
+        def replay():
+            graph.replay()
+            return result
+
+        self.made[name] = replay
 
     def replay(self, name):
-        """What the function returned, with what the tensors hold now."""
-        graph, result = self.made[name]
-        graph.replay()
-        return result
+        """What the function returns, with what the tensors hold now."""
+        with self.torch.no_grad():
+            return self.made[name]()
 
 
 def thick(lines):
@@ -83,9 +94,10 @@ def percentiles(samples, unit=1.0):
     return {f"p{part}": round(last[min(len(last) - 1, len(last) * part // 100)] * unit, 4) for part in (50, 95, 99)} if last else {}
 
 
-def prepare(engine, image, control, stages):
+def prepare(engine, live, control, stages):
     if hasattr(engine, "capture"):
-        engine.capture(image, control)
+        engine.graphs = Graphs(live)
+        engine.capture(live.input, control)
         stages.done("capture")
 
 
@@ -103,7 +115,7 @@ def run(make, live, stages, name):
             if shot.changed:
                 engine.set(**shot.changed)
             if shot.rebuild or not captured:
-                prepare(engine, shot.input, control, stages)
+                prepare(engine, live, control, stages)
                 captured = True
             called = time.thread_time()
             picture = engine(shot.input, control)
@@ -135,7 +147,7 @@ def fed(make, live, stages, name, seconds):
     engine = make(live)
     stages.done("build")
     engine.set(**live.settings.params)
-    prepare(engine, live.input, control, stages)
+    prepare(engine, live, control, stages)
     engine(live.input, control)
     live.stream.synchronize()
     stages.done("first picture")

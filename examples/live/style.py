@@ -119,7 +119,6 @@ class GpuEngine:
         pass  # capture() comes next
 
     def capture(self, image, control):
-        self.graphs = loop.Graphs(self.torch)
         self.graphs.capture("paint", self.paint, image, control)
 
     def __call__(self, image, control):
