@@ -99,7 +99,7 @@ def run(given: argparse.Namespace) -> int:
     import sluice
     from sluice.live import Live
     try:
-        opened = Live(given.config, sets=sets)
+        opened = Live(settings)
     except (OSError, ImportError, sluice.Error) as error:
         return fail(str(error), 1)
     signal.signal(signal.SIGHUP, lambda *_: None)  # while the engine is built; then the loop reads the file again

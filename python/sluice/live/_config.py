@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _upstream, _yaml
-from ._settings import RESTART, SETTINGS, Settings, defaults, setting_of
+from ._settings import MAPS, RESTART, SETTINGS, Settings, defaults, setting_of
 from ._values import nearest, parse
 
 LOG = logging.getLogger("sluice.live")
 PREFIX = "SLUICE_LIVE__"
-MAPS = ("params", "engine.args")
 LINKS = ("input", "output", "preview")
 _CONTROL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _said: set[str] = set()
@@ -37,32 +36,32 @@ class ConfigError(ValueError):
 def load(source: "str | os.PathLike[str] | Mapping[str, Any] | Settings | None", sets: Sequence[str] = (),
          environ: Mapping[str, str] | None = None, program: Mapping[str, Any] | None = None) -> Settings:
     """The settings of a file, of a dictionary in its shape, or of nothing but defaults. `sets`: PATH=VALUE; `environ`: os.environ if
-    None; `program`: a dictionary that comes before all others. Finished settings take `sets` and `program` alone. Raises
-    ConfigError."""
+    None; `program`: a dictionary that comes before all others. With finished settings what they were made of is read again, unless there
+    is nothing to add. Raises ConfigError."""
+    if isinstance(source, Settings):
+        if not sets and not program:
+            return source
+        source, before, environ, under = source.source
+        sets, program = (*before, *sets), {**under, **(program or {})}
     draft = _Draft()
     passed: dict[str, Any] = {}
-    if isinstance(source, Settings):
-        draft.adopt(source)
-        passed = source.passed
-    else:
-        variables = os.environ if environ is None else environ
-        entries: list[_yaml.Entry] = []
-        try:
-            if isinstance(source, Mapping):
-                entries = _yaml.entries_of(source, "")
-            elif source is not None:
-                entries, faults = _yaml.read(os.fspath(source))
-                draft.problems += [(at, f"{at}: {why}") for at, why in faults]
-        except _yaml.Broken as broken:
-            raise ConfigError([str(broken)]) from None
-        if _upstream.is_upstream(entries):
-            passed = _upstream.translate(entries, draft, variables)
+    variables = os.environ if environ is None else environ
+    try:
+        if isinstance(source, (str, os.PathLike)):
+            entries, faults = _yaml.read(os.fspath(source))
+            draft.problems += [(at, f"{at}: {why}") for at, why in faults]
         else:
-            for entry in entries:
-                draft.take(entry.key, entry)
-        for name in sorted(variables):
-            if name.startswith(PREFIX):
-                draft.take_text(draft.path_of(name), variables[name], name)
+            entries = _yaml.entries_of(source or {}, "")
+    except _yaml.Broken as broken:
+        raise ConfigError([str(broken)]) from None
+    if _upstream.is_upstream(entries):
+        passed = _upstream.translate(entries, draft, variables)
+    else:
+        for entry in entries:
+            draft.take(entry.key, entry)
+    for name in sorted(variables):
+        if name.startswith(PREFIX):
+            draft.take_text(draft.path_of(name), variables[name], name)
     for each in sets:
         path, equals, text = each.partition("=")
         if equals:
@@ -71,7 +70,7 @@ def load(source: "str | os.PathLike[str] | Mapping[str, Any] | Settings | None",
             draft.problem("--set", path, "write it as PATH=VALUE")
     for entry in _yaml.entries_of(program or {}, ""):
         draft.take(entry.key, entry)
-    settings = draft.finish(passed)
+    settings = draft.finish(passed, (source, tuple(sets), environ, dict(program or {})))
     for note in draft.notes:
         if note not in _said:  # a file is loaded again and again
             _said.add(note)
@@ -111,15 +110,6 @@ class _Draft:
         self.failed.add(path)
         self.problems.append((at, ": ".join(filter(None, (at, path, sentence)))))
 
-    def adopt(self, settings: Settings) -> None:
-        for path, value in settings.flat.items():
-            if path in MAPS:
-                self.values.update({f"{path}.{name}": each for name, each in value.items()})
-            else:
-                self.values[path] = value
-        self.origins.update({path: settings.origin(path) for path in self.values if settings.origin(path) != "default"})
-        self.controls.update(dict.fromkeys(settings.controls, ""))
-
     def put(self, path: str, value: Any, at: str) -> None:
         """One setting, of any type that fits."""
         setting = setting_of(path)
@@ -139,7 +129,7 @@ class _Draft:
         if path in MAPS:
             self._take_all(path, entry)
         elif setting and setting.type == "map":
-            self.put(path, entry.plain(), entry.at)
+            self.put(path, entry.plain, entry.at)
         elif setting:
             self.put(path, entry.value, entry.at)
         elif control and not _CONTROL.fullmatch(control[1]):
@@ -180,9 +170,8 @@ class _Draft:
         control = given.get(".".join(parts[:2]), "") if parts[0] == "controls" else ""
         return given.get(path) or ".".join([control or ".".join(parts[:2]), *parts[2:]])
 
-    def finish(self, passed: Mapping[str, Any]) -> Settings:
-        flat = defaults(tuple(self.controls))
-        flat.update({path: {} for path in MAPS})
+    def finish(self, passed: Mapping[str, Any], source: tuple[Any, ...]) -> Settings:
+        flat = {**defaults(tuple(self.controls)), **{path: {} for path in MAPS}}
         for path, value in self.values.items():
             whole = next((each for each in MAPS if path.startswith(f"{each}.")), None)
             if whole:
@@ -194,7 +183,7 @@ class _Draft:
                 self.problem(self._place(path), path, sentence)
         if self.problems:
             raise ConfigError(dict.fromkeys(line for _, line in sorted(self.problems, key=_line)))
-        return Settings(flat, self.origins, passed)
+        return Settings(flat, self.origins, passed, source)
 
     def _is_given(self, section: str) -> bool:
         return section.startswith("controls.") or any(path.startswith(f"{section}.") for path in self.values)

@@ -15,6 +15,7 @@ import sluice
 
 from ._all_links import TENSORS, Links
 from ._changes import Changes
+from ._config import ConfigError, load
 from ._counters import Counters
 from ._input import About
 from ._pace import Pace
@@ -42,8 +43,9 @@ class Live:
     setting on_error says: the loop goes on, but for 10 exceptions one after another."""
 
     def __init__(self, source: Any = None, /, *, sets: Sequence[str] = (), **overrides: Any) -> None:
-        self._source = source, tuple(sets), overrides
-        self._loaded = self.settings = self._load()
+        if isinstance(overrides.get("preview"), str):
+            overrides["preview"] = {"channel": overrides["preview"], "enabled": True}
+        self._loaded = self.settings = load(source, sets, program=overrides)
         self.changes, self.counters = Changes(), Counters()
         self.device = str(self.settings.device)
         self._memory = memory_of(self.device)
@@ -65,13 +67,6 @@ class Live:
             self._links = Links(self.settings, self.device, self._memory, self.counters)
         self.counters.state = "ready"
         self._publish()
-
-    def _load(self) -> Settings:
-        from ._config import load
-        source, sets, overrides = self._source
-        if isinstance(overrides.get("preview"), str):
-            overrides["preview"] = {"channel": overrides["preview"], "enabled": True}
-        return load(source, sets, program=overrides)
 
     # ---- what there is ----
 
@@ -110,8 +105,8 @@ class Live:
         self._publish()
 
     def _publish(self) -> None:
-        flat = self.settings.flat
-        self.changes.publish({**flat, **{f"params.{name}": value for name, value in flat.pop("params").items()}})
+        flat = {path: value for path, value in self.settings.flat.items() if path != "params"}
+        self.changes.publish({**flat, **{f"params.{name}": value for name, value in self.settings.params.items()}})
 
     # ---- beginning and end ----
 
@@ -128,8 +123,8 @@ class Live:
         """OSC, reports, and the watch of the settings' file, once."""
         if self._services is None:
             self._services = []
-            if isinstance(self._source[0], (str, os.PathLike)):
-                self._watch = Watch(self._source[0], self.changes)
+            if isinstance(path := self.settings.source[0], (str, os.PathLike)):
+                self._watch = Watch(path, self.changes)
                 self._services.append(self._watch)
             osc, report = self.settings.osc, self.settings.report
             wanted = {"_osc": osc.listen or osc.send, "_report": report.line or report.json or report.prometheus}
@@ -300,9 +295,8 @@ class Live:
 
     def _reloaded(self, now: Settings) -> Settings:
         """With what has changed in the file since it was read."""
-        from ._config import ConfigError
         try:
-            old, self._loaded = self._loaded, self._load()
+            old, self._loaded = self._loaded, load(*self._loaded.source)
         except ConfigError as error:
             log.error("the settings stay as they were: %s", error)
             return now

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The settings of a live loop. This table is the one source of their types, ranges, defaults, units and help; files, the environment,
 options, OSC and the page of the documentation follow it."""
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,98 +91,56 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("on_error", "str", "continue", "what an exception of the engine does: continue, at most 10 in a row, or stop", LIVE,
             ("continue", "stop")),
 )
+MAPS = tuple(setting.path for setting in SETTINGS if setting.type == "map")  # whose members have paths of their own
 BY_PATH: dict[str, Setting] = {setting.path: setting for setting in SETTINGS}
 
 
 def setting_of(path: str) -> Setting | None:
     """The setting of a path such as controls.canny.scale, params.seed or engine.args.steps."""
-    parts = path.split(".")
-    if parts[0] == "params":
-        return BY_PATH["params"]
-    if parts[:2] == ["engine", "args"]:
-        return BY_PATH["engine.args"]
-    if parts[0] == "controls" and len(parts) == 3:
-        return BY_PATH.get(f"controls.*.{parts[2]}")
-    return BY_PATH.get(path)
+    whole = next((each for each in MAPS if path.startswith(f"{each}.")), path)
+    return BY_PATH.get(re.sub(r"^controls\.[^.]+", "controls.*", whole))
 
 
-class Section(Mapping[str, Any]):
-    """Settings by name, as attributes and as a mapping. Read only."""
-    __slots__ = ("_values",)
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        object.__setattr__(self, "_values", dict(values))
-
-    def __getitem__(self, name: str) -> Any:
-        return self._values[name]
+class Section(dict[str, Any]):
+    """Settings by name, as attributes, too."""
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return self._values[name]
+            return self[name]
         except KeyError:
             raise AttributeError(f"there is no setting {name}") from None
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("settings are read only: Settings.replace makes changed ones")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._values!r})"
-
-
-def _tree(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Paths and values as sections in sections. `controls` is one of sections by the names of the controls, in order."""
-    tree: dict[str, Any] = {"controls": {}}
-    for path, value in flat.items():
-        *sections, name = path.split(".")
-        inside = tree
-        for section in sections:
-            inside = inside.setdefault(section, {})
-        inside[name] = value
-    return {name: _section(value, name) for name, value in tree.items()}
-
-
-def _section(value: Any, name: str) -> Any:
-    if not isinstance(value, dict) or name in ("params", "args"):
-        return value
-    return Section({inner: _section(each, inner) for inner, each in value.items()})
-
 
 class Settings(Section):
-    """All settings: settings.input.channel, settings.controls["canny"].scale, settings.params (a dict)."""
-    __slots__ = ("_flat", "_origins", "passed")
+    """All settings: settings.input.channel, settings.controls["canny"].scale, settings.params (a dict). They are never changed:
+    replace() makes others."""
 
-    def __init__(self, flat: Mapping[str, Any], origins: Mapping[str, str] | None = None,
-                 passed: Mapping[str, Any] | None = None) -> None:
-        """`flat`: every setting by its path, of the types of the table; `origins`: where each is from, if it is no default;
-        `passed`: keys of the file that are the engine's."""
-        super().__init__(_tree(flat))
-        object.__setattr__(self, "_flat", dict(flat))
-        object.__setattr__(self, "_origins", dict(origins or {}))
-        object.__setattr__(self, "passed", dict(passed or {}))
-
-    @property
-    def flat(self) -> dict[str, Any]:
-        return dict(self._flat)
+    def __init__(self, flat: dict[str, Any], origins: Mapping[str, str], passed: Mapping[str, Any], source: tuple[Any, ...]) -> None:
+        """`flat`: every setting by its path, of the types of the table; `origins`: where each is from, if it is no default; `passed`:
+        keys of the file that are the engine's; `source`: what load() made them of."""
+        super().__init__()
+        self.flat, self.origins, self.passed, self.source = flat, origins, passed, source
+        for path, value in flat.items():
+            *sections, name = path.split(".")
+            inside: Section = self
+            for section in sections:
+                inside = inside.setdefault(section, Section())
+            inside[name] = value
+        self.setdefault("controls", Section())
 
     def origin(self, path: str) -> str:
         """Where a setting is from: FILE:LINE:COLUMN, an environment variable, --set, or "default"."""
-        return str(self._origins.get(path, "default"))
+        return self.origins.get(path, "default")
 
     def replace(self, changes: Mapping[str, Any], origin: str) -> "Settings":
         """These settings with some of other values, which are of the types of the table. A path params.NAME sets one parameter."""
-        flat = self.flat
+        flat = dict(self.flat)
         for path, value in changes.items():
-            for whole in ("params", "engine.args"):
+            for whole in MAPS:
                 if path.startswith(f"{whole}."):
                     path, value = whole, {**flat[whole], path.removeprefix(f"{whole}."): value}
             flat[path] = value
-        return Settings(flat, {**self._origins, **dict.fromkeys(changes, origin)}, self.passed)
+        return Settings(flat, {**self.origins, **dict.fromkeys(changes, origin)}, self.passed, self.source)
 
 
 def defaults(controls: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -212,4 +171,4 @@ def rebased(now: Settings, old: Settings, new: Settings) -> Settings:
 
     flat = merge(now.flat, old.flat, new.flat)
     flat["params"] = merge(now.params, old.params, new.params)
-    return Settings(flat, {path: new.origin(path) for path in new.flat}, new.passed)
+    return Settings(flat, new.origins, new.passed, new.source)

@@ -103,7 +103,7 @@ class _File:
             elif name != "td_settings":
                 if near := nearest(entry.key, (key.rpartition(".")[2] for key in transport if key.startswith(above)), 0.88):
                     self.draft.problem(entry.key_at, entry.key, f"unknown{near}")
-                passed[entry.key] = entry.plain()
+                passed[entry.key] = entry.plain
             elif entry.children is None and entry.value is not None:
                 self.draft.problem(entry.at, name, "must be keys and values")
             elif rest := self.read(entry.children or (), "td_settings."):
@@ -111,7 +111,7 @@ class _File:
         return passed
 
     def _take(self, key: Key, entry: Entry) -> None:
-        value: Any = entry.plain() if key.type in ("any", "list") else entry.value
+        value: Any = entry.plain if key.type in ("any", "list") else entry.value
         try:
             if key.type == "list" and not isinstance(value, (list, tuple)):
                 raise ValueError("must be a list")

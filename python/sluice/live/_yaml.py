@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 """YAML with the line and column of each key and value."""
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 MAX_BYTES = 1 << 20
 MAX_NODES = 10_000
 MAX_DEPTH = 50
 INSTALL = "PyYAML is not installed: pip install 'sluice-frames[live]'"
+TAG = "tag:yaml.org,2002:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Entry:
     at: str  # of the value
     value: Any  # as settings take it: a scalar of YAML is its text
     children: "list[Entry] | None"  # if the value is a mapping
-    plain: Callable[[], Any]  # the value in Python's types
+    plain: Any  # the value in Python's types
 
 
 class Broken(Exception):
@@ -32,12 +32,8 @@ class Broken(Exception):
 
 def entries_of(mapping: Mapping[Any, Any], at: str) -> list[Entry]:
     """Of a dictionary."""
-    return [Entry(str(key), at, at, value, entries_of(value, at) if isinstance(value, Mapping) else None, partial(_same, value))
+    return [Entry(str(key), at, at, value, entries_of(value, at) if isinstance(value, Mapping) else None, value)
             for key, value in mapping.items()]
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def read(path: str) -> tuple[list[Entry], list[tuple[str, str]]]:
@@ -55,13 +51,16 @@ def read(path: str) -> tuple[list[Entry], list[tuple[str, str]]]:
         before = content[: error.start]
         raise Broken(f"{path}:{before.count(10) + 1}:{len(before) - before.rfind(10)}", "the file is not UTF-8") from None
     document = _Document(text, lambda line, column: f"{path}:{line + 1}:{column + 1}")
-    return document.entries(), document.problems
+    root = document.root()
+    if root.children is None and root.value is not None:
+        raise Broken(root.at, "must be keys and values")
+    return root.children or [], document.problems
 
 
 def entry_of(text: str, at: str) -> Entry:
     """Of the value of an option or a variable. What begins with a bracket, a brace or a quote is YAML; else it is one scalar."""
     document = _Document(text, lambda line, column: at)
-    entry = document.entry("", at, document.root() if text.lstrip()[:1] in tuple("[{\"'") else document.scalar())
+    entry = document.root() if text.lstrip()[:1] in tuple("[{\"'") else document.scalar()
     if document.problems:
         raise Broken(*document.problems[0])
     return entry
@@ -73,22 +72,19 @@ class _Document:
             import yaml  # type: ignore[import-untyped,unused-ignore]
         except ImportError:
             raise Broken(place(0, 0), INSTALL) from None
-        self.yaml = yaml
-        self.text = text
-        self.place = place
+        self.yaml, self.text, self.place = yaml, text, place
         self.loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         self.problems: list[tuple[str, str]] = []
+        self.left = MAX_NODES
 
-    def entries(self) -> list[Entry]:
-        root = self.root()
-        if root is None or root.tag == "tag:yaml.org,2002:null":
-            return []
-        if not isinstance(root, self.yaml.MappingNode):
-            raise Broken(self.at(root.start_mark), "must be keys and values")
-        return self.entry("", "", root).children or []
+    def scalar(self) -> Entry:
+        self.constructor = self.loader("")
+        return self._entry(self._scalar(self.constructor.resolve(self.yaml.ScalarNode, self.text, (True, False)), self.text))
 
-    def root(self) -> Any:
-        """The nodes, checked, so that none of them fails later."""
+    def _scalar(self, tag: str, text: str) -> Any:
+        return self.yaml.ScalarNode(tag, text, self.yaml.Mark("", 0, 0, 0, None, None))
+
+    def root(self) -> Entry:
         unprintable = self.yaml.reader.Reader.NON_PRINTABLE.search(self.text)
         if unprintable:
             before = self.text[: unprintable.start()]
@@ -97,33 +93,17 @@ class _Document:
         try:
             self._measure()
             self.constructor = self.loader(self.text)
-            root = self.constructor.get_single_node()
+            return self._entry(self.constructor.get_single_node() or self._scalar(f"{TAG}null", ""))
         except self.yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            lines = self.text.split("\n")
-            tab = mark.line < len(lines) and lines[mark.line][mark.column : mark.column + 1] == "\t"
-            raise Broken(self.at(mark), "a tab: YAML is indented by spaces" if tab else f"no YAML: {error.problem}") from None
-        left = iter(range(MAX_NODES))
-        if root is not None:
-            self._check(root, "", left)
-        return root
+            tab = "\n".join(self.text.split("\n")[mark.line :])[mark.column : mark.column + 1] == "\t"
+            raise Broken(self._at(mark), "a tab: YAML is indented by spaces" if tab else f"no YAML: {error.problem}") from None
 
-    def scalar(self) -> Any:
-        self.constructor = self.loader("")
-        tag = self.constructor.resolve(self.yaml.ScalarNode, self.text, (True, False))
-        return self.yaml.ScalarNode(tag, self.text)
-
-    def at(self, mark: Any) -> str:
+    def _at(self, mark: Any) -> str:
         return self.place(mark.line, mark.column)
 
-    def problem(self, node: Any, path: str, why: str) -> None:
-        self.problems.append((self.at(node.start_mark), f"{path}: {why}" if path else why))
-
-    def plain(self, node: Any) -> Any:
-        try:
-            return self.constructor.construct_object(node, deep=True)
-        except Exception:
-            return None  # one of `problems`
+    def _problem(self, node: Any, path: str, why: str) -> None:
+        self.problems.append((self._at(node.start_mark), f"{path}: {why}" if path else why))
 
     def _measure(self) -> None:
         """Before anything is built of it."""
@@ -135,58 +115,54 @@ class _Document:
             for wrong, sentence in ((nodes > MAX_NODES, f"more than {MAX_NODES:,} values"), (depth > MAX_DEPTH, "nested too deeply"),
                                     (documents > 1, "a second document")):
                 if wrong:
-                    raise Broken(self.at(event.start_mark), sentence)
+                    raise Broken(self._at(event.start_mark), sentence)
 
-    def _check(self, node: Any, path: str, left: Iterator[int], depth: int = 0) -> None:
-        """An alias counts as much as what it stands for."""
-        if next(left, None) is None or depth > MAX_DEPTH:
-            raise Broken(self.at(node.start_mark), f"{'.'.join(path.split('.')[:2])}: more than {MAX_NODES:,} values behind aliases")
-        own = {"sequence": "tag:yaml.org,2002:seq", "mapping": "tag:yaml.org,2002:map"}.get(node.id, node.tag)
-        if node.tag != own:
-            self.problem(node, path, f"the tag {node.tag.replace('tag:yaml.org,2002:', '!!')} has no meaning here")
-        elif node.id == "scalar":
-            try:
-                if node.tag != "tag:yaml.org,2002:merge":
-                    self.constructor.construct_object(node)
-            except Exception:  # PyYAML raises whatever its converters meet
-                self.problem(node, path, f"{node.value[:60]!r} is no {node.tag.replace('tag:yaml.org,2002:', '!!')}")
-        elif node.id == "sequence":
-            for each in node.value:
-                self._check(each, path, left, depth + 1)
-        else:
-            self._check_mapping(node, path, left, depth)
-
-    def _check_mapping(self, node: Any, path: str, left: Iterator[int], depth: int) -> None:
-        seen: dict[str, Any] = {}
-        pairs, node.value = node.value, []  # those that can be used
-        for key, value in pairs:
-            merged = value.value if value.id == "sequence" else [value]
-            if key.id != "scalar":
-                self.problem(key, path, "a key must be a text")
-                continue
-            if key.tag == "tag:yaml.org,2002:merge" and any(each.id != "mapping" for each in merged):
-                self.problem(value, path, "<< must have keys and values")
-                continue
-            node.value.append((key, value))
-            inside = f"{path}.{key.value}" if path else key.value
-            if key.value in seen:
-                first = seen[key.value].start_mark.line + 1
-                self.problem(key, inside, f"is in line {first} already")
-            seen.setdefault(key.value, key)
-            self._check(key, inside, left, depth + 1)
-            self._check(value, inside, left, depth + 1)
-
-    def entry(self, key: str, key_at: str, node: Any) -> Entry:
-        at = key_at if node.start_mark is None else self.at(node.start_mark)
+    def _entry(self, node: Any, path: str = "", depth: int = 0, key: Any = None) -> Entry:
+        """A value with all that is in it. An alias counts as much as what it stands for."""
+        self.left -= 1
+        key_at = self._at((key or node).start_mark)
+        if self.left < 0 or depth > MAX_DEPTH:
+            raise Broken(key_at, f"{'.'.join(path.split('.')[:2])}: more than {MAX_NODES:,} values behind aliases")
         value: Any = node.value
-        children = None
-        if isinstance(node, self.yaml.MappingNode):
-            self.constructor.flatten_mapping(node)
-            own = {name.value: (name, each) for name, each in node.value}  # the file's own behind those that it merges
-            children = [self.entry(name.value, self.at(name.start_mark), each) for name, each in own.values()]
-            value = {}
-        elif isinstance(node, self.yaml.SequenceNode):
-            value = [self.entry("", "", each).value for each in node.value]
-        elif node.tag == "tag:yaml.org,2002:null":
-            value = None
-        return Entry(key, key_at, at, value, children, lambda: self.plain(node))
+        plain: Any = None
+        children: list[Entry] | None = None
+        if node.tag != {"sequence": f"{TAG}seq", "mapping": f"{TAG}map"}.get(node.id, node.tag):
+            self._problem(node, path, f"the tag {node.tag.replace(TAG, '!!')} has no meaning here")
+        elif node.id == "sequence":
+            parts = [self._entry(each, path, depth + 1) for each in value]
+            value, plain = [each.value for each in parts], [each.plain for each in parts]
+        elif node.id == "mapping":
+            members = self._members(node, path, depth)
+            value, plain, children = {}, {name: each.plain for name, each in members.items()}, list(members.values())
+        else:
+            value, plain = (None if node.tag == f"{TAG}null" else value), self._construct(node, path)
+        return Entry(key.value if key else "", key_at, self._at(node.start_mark), value, children, plain)
+
+    def _construct(self, node: Any, path: str) -> Any:
+        try:
+            return self.constructor.construct_object(node)
+        except Exception:  # PyYAML raises whatever its converters meet
+            self._problem(node, path, f"{node.value[:60]!r} is no {node.tag.replace(TAG, '!!')}")
+            return None
+
+    def _members(self, node: Any, path: str, depth: int) -> dict[Any, Entry]:
+        """By their keys in Python's types; those that it merges first."""
+        own: dict[Any, Entry] = {}
+        merged: dict[Any, Entry] = {}
+        seen: dict[str, int] = {}
+        for key, value in node.value:
+            inside = f"{path}.{key.value}" if path else str(key.value)
+            several = value.value if value.id == "sequence" else [value]
+            if key.id == "scalar" and key.value in seen:
+                self._problem(key, inside, f"is in line {seen[key.value]} already")
+            if key.id != "scalar":
+                self._problem(key, path, "a key must be a text")
+            elif key.tag != f"{TAG}merge":
+                own[self._construct(key, inside)] = self._entry(value, inside, depth + 1, key)
+            elif any(each.id != "mapping" for each in several):
+                self._problem(value, path, "<< must have keys and values")
+            else:
+                for each in reversed(several):
+                    merged.update(self._members(each, inside, depth + 1))
+            seen.setdefault(str(key.value), key.start_mark.line + 1)
+        return {**merged, **own}
