@@ -144,9 +144,8 @@ def page():
                      f"`SLUICE_LIVE__{path.upper().replace('.', '__')}` |\n")
     parts.append(UPSTREAM)
     for key in (*upstream.TRANSPORT, *upstream.ENGINE):
-        default = list(key.default) if isinstance(key.default, tuple) else key.default
         limits = "" if key.low is None else f", from {key.low}" + (f" to {key.high}" if key.high is not None else "")
-        parts.append(f"| `{key.name}` | {key.type}{limits} | {value(default)} | {key.becomes} |\n")
+        parts.append(f"| `{key.name}` | {key.type}{limits} | {value(key.default)} | {key.becomes} |\n")
     return "".join(parts)
 
 

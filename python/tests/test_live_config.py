@@ -13,11 +13,9 @@ import pytest
 pytest.importorskip("yaml", reason="PyYAML is not installed")
 pytest.importorskip("pythonosc", reason="python-osc is not installed")
 
-from sluice.live import __main__ as command
-from sluice.live._changes import Changes
+from sluice.live import __main__ as command, _changes
+from sluice.live._changes import Changes, Watch
 from sluice.live._config import ConfigError, check, load
-from sluice.live._print import print_settings
-from sluice.live._reload import Watch
 from sluice.live._settings import SETTINGS, differences
 
 LIVE = """\
@@ -246,7 +244,7 @@ def test_every_setting_has_a_variable(setting):
 
 def test_printed_settings_are_a_file(write, capsys):
     settings = load(write(LIVE), environ={"SLUICE_LIVE__AHEAD": "2"})
-    print_settings(settings)
+    command.print_settings(settings)
     printed = capsys.readouterr().out
     again = load(write(printed, "again.yaml"), environ={})
     assert differences(settings, again) == {}
@@ -371,7 +369,7 @@ def test_each_key_of_upstreams_file(before, after, wanted, write, capsys):
     assert changed <= {*wanted, "engine.delay"}, "nothing else changes"
     line = 1 + TD[: TD.index(before)].count("\n")
     assert any(new.origin(each).startswith(f"{path}:{line}:") for each in wanted), "with its place"
-    print_settings(new)
+    command.print_settings(new)
     assert f"{path}:{line}:" in capsys.readouterr().out
 
 
@@ -438,14 +436,15 @@ def test_a_spoilt_file_loads_or_is_refused(seed, write, capsys):
         except ConfigError as error:
             assert all(re.match(rf"{path}:\d+:\d+: ", line) for line in error.problems), "".join(pieces)
             continue
-        print_settings(settings)
+        command.print_settings(settings)
         printed = capsys.readouterr().out
         assert load(write(printed, "again.yaml"), environ={}).flat == settings.flat, "".join(pieces)
 
 
 # ---- a file that changes, and the command ----
 
-def test_a_changed_file_asks_for_a_reload(write):
+def test_a_changed_file_asks_for_a_reload(write, monkeypatch):
+    monkeypatch.setattr(_changes, "EVERY", 0.01)
     path, changes = write(LIVE), Changes()
     watch = Watch(path, changes)
     try:

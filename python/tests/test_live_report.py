@@ -40,12 +40,12 @@ def count(loop):
 def test_the_line(log):  # noqa: F811
     loop = Loop(report={"line": 0.02}, controls={"canny": {"channel": "edges", "scale": 0.577}})
     counters = count(loop)
-    report = _report.start(loop)
+    report = _report.Report(loop)
     wait_until(lambda: log.of(logging.INFO))
     pattern = (r"painted [\d.]+ fps \| engine 12\.4 ms p99 12\.6 \| in ok [\d.]+ \| canny repeat\(16\) scale 0\.58 \| "
                r"out ok 2 dropped \| photon 19 ms")
     assert re.fullmatch(pattern, log.of(logging.INFO)[0])
-    with counters:
+    with counters.lock:
         counters.errors, counters.state = 3, "paused"
         counters.ignored["/nothing"] = 4
     wait_until(lambda: re.match(r"painted [\d.]+ fps paused \|.* \| 3 errors \| 4 OSC ignored$", log.of(logging.INFO)[-1]))
@@ -60,7 +60,7 @@ def test_the_line_of_a_loop_that_starts():
 def test_the_rate_of_the_input_is_that_of_the_last_line(log):  # noqa: F811
     loop = Loop(report={"line": 0.01})
     counters = count(loop)
-    report = _report.start(loop)
+    report = _report.Report(loop)
     wait_until(lambda: len(log.of(logging.INFO)) > 2)
     report.close()
     rates = [float(re.search(r"in ok ([\d.]+)", line)[1]) for line in log.of(logging.INFO)]
@@ -69,7 +69,7 @@ def test_the_rate_of_the_input_is_that_of_the_last_line(log):  # noqa: F811
 
 def test_no_line_and_no_thread():
     before = threading.active_count()
-    report = _report.start(Loop(report={"line": 0}))
+    report = _report.Report(Loop(report={"line": 0}))
     assert threading.active_count() == before
     report.close()
 
@@ -79,7 +79,7 @@ def test_json_is_replaced_whole(folder, monkeypatch, log):  # noqa: F811
     path = pathlib.Path(folder) / "status.json"
     loop = Loop(report={"line": 0, "json": str(path)})
     counters = count(loop)
-    report = _report.start(loop)
+    report = _report.Report(loop)
     wait_until(path.exists)
     first = path.stat().st_ino
     for _ in range(200):
@@ -97,7 +97,7 @@ def test_json_lines_on_standard_output(monkeypatch, capfd):
     monkeypatch.setattr(_report, "JSON_EVERY", 0.01)
     loop = Loop(report={"line": 0, "json": "-"})
     count(loop)
-    report, lines = _report.start(loop), ""
+    report, lines = _report.Report(loop), ""
 
     def two():
         nonlocal lines
@@ -112,7 +112,7 @@ def test_json_lines_on_standard_output(monkeypatch, capfd):
 def test_json_that_cannot_be_written_is_said_once(monkeypatch, folder, log):  # noqa: F811
     monkeypatch.setattr(_report, "JSON_EVERY", 0.001)
     path = os.path.join(folder, "none", "status.json")
-    report = _report.start(Loop(report={"line": 0, "json": path}))
+    report = _report.Report(Loop(report={"line": 0, "json": path}))
     wait_until(lambda: log.of(logging.WARNING))
     os.mkdir(os.path.dirname(path))  # it goes on trying
     wait_until(lambda: os.path.exists(path))
@@ -126,7 +126,7 @@ def test_prometheus():
     loop = Loop(report={"line": 0, "prometheus": "127.0.0.1:0"})
     counters = count(loop)
     counters.ignored["/nothing"] = 4
-    report = _report.start(loop)
+    report = _report.Report(loop)
     text = urllib.request.urlopen(f"http://127.0.0.1:{report.port}/metrics", timeout=SECONDS).read().decode()
     found = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     for name, value in {
@@ -139,7 +139,7 @@ def test_prometheus():
         **{f'sluice_live_{what}_total{{link="canny"}}': 0 for what in ("missed", "repeated", "late", "unpaired", "reconnects")}}.items():
         assert float(found[name]) == value, name
     with pytest.raises(OSError, match=rf"report\.prometheus: 127\.0\.0\.1:{report.port}: .*another port"):
-        _report.start(Loop(report={"line": 0, "prometheus": f"127.0.0.1:{report.port}"}))
+        _report.Report(Loop(report={"line": 0, "prometheus": f"127.0.0.1:{report.port}"}))
     report.close()
     with socket.socket() as again:
         again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -149,7 +149,7 @@ def test_prometheus():
 def test_without_prometheus_client_the_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(ImportError, match="pip install prometheus-client"):
-        _report.start(Loop(report={"prometheus": "127.0.0.1:0"}))
+        _report.Report(Loop(report={"prometheus": "127.0.0.1:0"}))
 
 
 def test_counters_wake_those_that_wait():
@@ -166,7 +166,7 @@ def test_counters_wake_those_that_wait():
         if i % 2:
             counters.count_sent()
         else:
-            with counters:
+            with counters.lock:
                 counters.count_sent()
         assert seen.get(timeout=SECONDS) == i
     assert counters.wait(200, 0) == 200 and counters.wait(3, SECONDS) == 200

@@ -8,10 +8,10 @@ import pytest
 import sluice.live
 
 LIVE = pathlib.Path(sluice.live.__file__).parent
-APART = {"guard.py", "calibrate.py", "_onnx_inputs.py"}  # no frame passes them
-NO_CUDA = {"_osc.py", "_osc_sluice.py", "_osc_streamdiffusion.py", "_report.py", "_counters.py", "_changes.py", "_reload.py"}
+APART = {"guard.py", "calibrate.py"}  # no frame passes them
+NO_CUDA = {"_osc.py", "_osc_sluice.py", "_osc_streamdiffusion.py", "_report.py", "_counters.py", "_changes.py"}
 WAITS = {"item", "tolist", "cpu", "nonzero", "synchronize", "device_synchronize", "query", "pin_memory", "is_pinned", "to_numpy", "asnumpy"}
-ALLOWED = {("_unfinished.py", "bound", "synchronize"),  # the one wait of the loop
+ALLOWED = {("_pace.py", "bound", "synchronize"),  # the one wait of the loop
            ("_recorder.py", "wait", "synchronize")}  # on the recorder's own thread
 MAKES = {"zeros", "empty", "ones", "full", "zeros_pinned", "empty_pinned", "nan_to_num", "copy_", "isnan"}  # may allocate or copy
 MEMORY = {"_memory", "memory"}  # objects of _tensors.py, which do it right

@@ -57,8 +57,7 @@ class Counters:
     """Of the whole loop. The loop's thread writes; snapshot() may be called by any."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self.lock = threading.Condition()  # held while several counters change together; count_sent() may be called within
         self._sent_at: deque[float] = deque(maxlen=KEPT)
         self.started = time.monotonic()
         self.state = "starting"  # starting, ready, streaming, paused, error, stopped
@@ -83,35 +82,27 @@ class Counters:
 
     def count_sent(self, pictures: int = 1) -> None:
         """Counts pictures that were sent, and wakes those that wait for them. Costs a microsecond if nobody waits."""
-        with self._lock:
+        with self.lock:
             self.sent += pictures
             self._sent_at.extend([time.monotonic()] * pictures)
-            self._changed.notify_all()
+            self.lock.notify_all()
 
     def wait(self, sent: int, seconds: float) -> int:
         """Waits until the number of sent pictures is not `sent` any more, `seconds` at most, or until wake(). Returns the number."""
-        with self._lock:
+        with self.lock:
             if self.sent == sent and seconds > 0:
-                self._changed.wait(seconds)
+                self.lock.wait(seconds)
             return self.sent
 
     def wake(self) -> None:
         """Ends wait()."""
-        with self._lock:
-            self._changed.notify_all()
+        with self.lock:
+            self.lock.notify_all()
 
     def snapshot(self) -> dict[str, Any]:
         """All counters, of types that JSON has."""
-        with self._lock:
+        with self.lock:
             plain = {name: value for name, value in vars(self).items() if isinstance(value, (int, float, str)) and name[0] != "_"}
             return {**plain, "rate": self.rate, "uptime": time.monotonic() - self.started, "ignored": dict(self.ignored),
                     "links": {name: link.snapshot() for name, link in self.links.items()},
                     "engine": self.engine.snapshot(), "photon": self.photon.snapshot()}
-
-    def __enter__(self) -> "Counters":
-        """Held while several counters change together. count_sent() may be called within."""
-        self._lock.acquire()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()

@@ -53,18 +53,14 @@ class Asked:
         return json.dumps(self.counters.snapshot())
 
 
-class Dialect(Protocol):
-    def understand(self, address: str, values: list[Any], asked: Asked) -> bool:
-        """Takes a message; False if its address is another dialect's. ValueError says what is wrong with its values."""
-
-    def close(self) -> None: ...
-
-
-def plain(value: Any) -> Any:
-    """A value of a message as a parameter may have it."""
-    if not isinstance(value, (bool, int, float, str)) or isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"must be numbers and texts, not {value!r:.60}")
-    return value
+def several(values: list[Any]) -> Any:
+    """The values of a message as a parameter may have them: one, or a list."""
+    for value in values:
+        if not isinstance(value, (bool, int, float, str)) or isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"must be numbers and texts, not {value!r:.60}")
+    if not values:
+        raise ValueError("has no value")
+    return values[0] if len(values) == 1 else values
 
 
 def from_json(value: Any) -> Any:
@@ -111,21 +107,24 @@ class Sender:
 
 
 class Osc:
-    """The socket that is listened at, the one that is sent to, and their threads."""
+    """The socket that is listened at, the one that is sent to, and their threads, as live.settings.osc says, until close(). OSError for
+    an address that cannot be had, ImportError without python-osc."""
 
     def __init__(self, live: Running) -> None:
-        from ._osc_sluice import SluiceDialect
-        from ._osc_streamdiffusion import StreamDiffusionDialect
         wanted, self._live = live.settings.osc, live
+        try:
+            import pythonosc  # noqa: F401
+        except ImportError:
+            raise ImportError("osc needs the package python-osc: pip install python-osc, or remove osc.listen and osc.send") from None
+        from ._osc_sluice import understand
+        from ._osc_streamdiffusion import StreamDiffusionDialect, Telemetry
         self.sender = Sender(wanted.send) if wanted.send else None
         self._watchdog: threading.Timer | None = None
         self._server = _listen(wanted.listen, self.receive) if wanted.listen else None
         self.port: int | None = self._server.server_address[1] if self._server else None
-        self._dialects: list[Dialect] = []
-        if wanted.dialect in ("streamdiffusion", "both"):
-            self._dialects.append(StreamDiffusionDialect(live, self.sender))
-        if wanted.dialect in ("sluice", "both"):
-            self._dialects.append(SluiceDialect())
+        dialects = {"streamdiffusion": StreamDiffusionDialect().understand, "sluice": understand}
+        self._dialects = [each for name, each in dialects.items() if wanted.dialect in (name, "both")]
+        self._telemetry = Telemetry(live, self.sender) if self.sender and wanted.dialect != "sluice" else None
         if self._server:
             self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="sluice osc", daemon=True)
             self._thread.start()
@@ -138,8 +137,8 @@ class Osc:
             self._server.shutdown()
             self._thread.join()
             self._server.server_close()
-        for dialect in self._dialects:
-            dialect.close()
+        if self._telemetry:
+            self._telemetry.close()
         if self.sender:
             self.sender.close()
 
@@ -153,7 +152,7 @@ class Osc:
             return
         for message in messages:
             try:
-                if not any(dialect.understand(message.address, list(message), asked) for dialect in self._dialects):
+                if not any(understand(message.address, list(message), asked) for understand in self._dialects):
                     raise ValueError("unknown address")
             except Exception as error:
                 self._ignore(message.address, str(error) or type(error).__name__)
@@ -179,7 +178,7 @@ class Osc:
     def _ignore(self, address: str, why: str) -> None:
         name = "".join(each if each.isprintable() else "?" for each in address[:80])
         counters = self._live.counters
-        with counters:
+        with counters.lock:
             if name not in counters.ignored and len(counters.ignored) >= REMEMBERED:
                 name, why = "others", f"{name}: {why}"
             counters.ignored[name] = times = counters.ignored.get(name, 0) + 1
@@ -258,14 +257,3 @@ def _check(packet: bytes, levels: int) -> None:
             raise ValueError(f"a bundle's element of {size} bytes, where {max(0, len(packet) - at)} are left")
         _check(packet[at: at + size], levels - 1)
         at += size
-
-
-def start(live: Running) -> Osc:
-    """Listens and sends as live.settings.osc says, until close(). OSError for an address that cannot be had, ImportError without
-    python-osc."""
-    if live.settings.osc.listen or live.settings.osc.send:
-        try:
-            import pythonosc  # noqa: F401
-        except ImportError:
-            raise ImportError("osc needs the package python-osc: pip install python-osc, or remove osc.listen and osc.send") from None
-    return Osc(live)

@@ -4,48 +4,43 @@ import json
 from typing import Any
 
 from ._config import check
-from ._osc import Asked, from_json, plain
+from ._osc import Asked, from_json, several
 from ._settings import setting_of
 
 
-class SluiceDialect:
-    def understand(self, address: str, values: list[Any], asked: Asked) -> bool:
-        first, live, *parts = address.split("/") if address.count("/") > 1 else ("", "", "")
-        if first or live != "live":
-            return False
-        if parts == ["get"]:
-            self._get(values, asked)
-        elif parts == ["status"]:
-            asked.replies.append(("/live/status", asked.status()))
-        elif parts in (["reload"], ["stop"]):
-            asked.commands.append((parts[0],))
-        else:
-            self._set(path_of(parts, asked), values, asked)
-        return True
-
-    def close(self) -> None:
-        pass
-
-    @staticmethod
-    def _set(path: str, values: list[Any], asked: Asked) -> None:
-        if not values:
-            raise ValueError("has no value")
-        value = plain(values[0]) if len(values) == 1 else [plain(each) for each in values]
-        if path.startswith(("params.", "engine.args.")):
-            value = _as_before(asked.value(path), value)
-        asked.changes[path] = check(asked.settings, path, value)
-
-    @staticmethod
-    def _get(values: list[Any], asked: Asked) -> None:
-        """One message for each setting, with the value in force: of all, of one, or of those of a section."""
-        wanted = str(values[0]) if values else ""
-        found = {path: value for path, value in asked.in_force().items() if not wanted or f"{path}.".startswith(f"{wanted}.")}
-        if not found:
-            raise ValueError(f"there is no setting {wanted!r:.80}")
-        asked.replies.extend(("/live/value", path, *_as_arguments(value)) for path, value in sorted(found.items()))
+def understand(address: str, values: list[Any], asked: Asked) -> bool:
+    """Takes a message; False if its address is another dialect's. ValueError says what is wrong with its values."""
+    if not address.startswith("/live/"):
+        return False
+    parts = address.split("/")[2:]
+    if parts == ["get"]:
+        _get(values, asked)
+    elif parts == ["status"]:
+        asked.replies.append(("/live/status", asked.status()))
+    elif parts in (["reload"], ["stop"]):
+        asked.commands.append((parts[0],))
+    else:
+        _set(_path_of(parts, asked), values, asked)
+    return True
 
 
-def path_of(parts: list[str], asked: Asked) -> str:
+def _set(path: str, values: list[Any], asked: Asked) -> None:
+    value = several(values)
+    if path.startswith(("params.", "engine.args.")):
+        value = _as_before(asked.value(path), value)
+    asked.changes[path] = check(asked.settings, path, value)
+
+
+def _get(values: list[Any], asked: Asked) -> None:
+    """One message for each setting, with the value in force: of all, of one, or of those of a section."""
+    wanted = str(values[0]) if values else ""
+    found = {path: value for path, value in asked.in_force().items() if not wanted or f"{path}.".startswith(f"{wanted}.")}
+    if not found:
+        raise ValueError(f"there is no setting {wanted!r:.80}")
+    asked.replies.extend(("/live/value", path, *_as_arguments(value)) for path, value in sorted(found.items()))
+
+
+def _path_of(parts: list[str], asked: Asked) -> str:
     """/live/control/canny/scale: controls.canny.scale, /live/param/seed: params.seed, /live/canny/enabled: controls.canny.enabled,
     others as they are."""
     heads = {"control": "controls", "param": "params"}

@@ -6,11 +6,12 @@ import time
 from typing import Any
 
 from ._config import check
-from ._osc import Asked, Running, Sender, from_json, plain
+from ._osc import Asked, Running, Sender, from_json, several
 from ._settings import Setting
 from ._values import parse
 
 STREAMING = 30  # pictures until "local_starting" becomes "local_streaming"
+SECOND = 1.0
 
 
 def _is(type: str, default: Any, *choices: str) -> Setting:
@@ -48,14 +49,9 @@ STATES = {"starting": "local_loading_models", "ready": "local_ready", "paused": 
 
 
 class StreamDiffusionDialect:
-    def __init__(self, live: Running, sender: Sender | None) -> None:
+    def __init__(self) -> None:
         self._used = True  # what /use_controlnet said
         self._back: list[str] | None = None  # the controls that /use_controlnet 1 switches on; None: all
-        self._telemetry = Telemetry(live, sender) if sender else None
-
-    def close(self) -> None:
-        if self._telemetry:
-            self._telemetry.close()
 
     def understand(self, address: str, values: list[Any], asked: Asked) -> bool:
         if address in COMMANDS:
@@ -87,11 +83,10 @@ class StreamDiffusionDialect:
 
     def _effect(self, address: str, values: list[Any], asked: Asked) -> None:
         parts = address.split("/")[2:]
-        if len(parts) != 2 or not all(parts) or not values:
+        if len(parts) != 2 or not all(parts):
             raise ValueError("must be /fx/PROCESSOR/PARAM with a value")
         effects = dict(asked.value("params.fx") or {})
-        value = plain(values[0]) if len(values) == 1 else [plain(each) for each in values]
-        effects[parts[0]] = {**effects.get(parts[0], {}), parts[1]: value}
+        effects[parts[0]] = {**effects.get(parts[0], {}), parts[1]: several(values)}
         asked.changes["params.fx"] = effects
 
     def _steps(self, values: list[Any], asked: Asked) -> None:
@@ -191,7 +186,7 @@ class Telemetry:
         while self._open:
             if time.monotonic() >= due:
                 self._each_second(seconds)
-                seconds, due = seconds + 1, time.monotonic() + 1.0
+                seconds, due = seconds + 1, time.monotonic() + SECOND
             count = counters.wait(sent, due - time.monotonic())
             if count != sent:
                 sent = count

@@ -5,7 +5,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ._counters import BOUNDS
@@ -16,42 +16,39 @@ JSON_EVERY = 1.0  # seconds
 
 
 class Report:
-    """The thread that writes the line and the JSON, and the server that Prometheus asks."""
+    """The threads that write the line and the JSON, and the server that Prometheus asks, as live.settings.report says, until close().
+    ImportError without prometheus-client where that is wanted; OSError for an address that cannot be had."""
 
     def __init__(self, live: Running) -> None:
         wanted, self._live = live.settings.report, live
-        self._line, self._json = wanted.line, wanted.json
+        self._json = wanted.json
         self._complained = False
         self._frames: dict[str, int] = {}  # of links, at the last line
         self._at = time.monotonic()
         self._server = _serve(wanted.prometheus, live) if wanted.prometheus else None
         self.port: int | None = self._server.server_address[1] if self._server else None
         self._closing = threading.Event()
-        self._thread: threading.Thread | None = None
-        if self._line or self._json:
-            self._thread = threading.Thread(target=self._run, name="sluice report", daemon=True)
-            self._thread.start()
+        tasks = [(wanted.line, self._say), (self._json and JSON_EVERY, self._write)]
+        self._threads = [threading.Thread(target=self._run, args=each, name="sluice report", daemon=True) for each in tasks if each[0]]
+        for thread in self._threads:
+            thread.start()
 
     def close(self) -> None:
         """Ends it; the JSON is written once more, with the state that the loop ended in."""
         self._closing.set()
-        if self._thread:
-            self._thread.join()
+        for thread in self._threads:
+            thread.join()
+        if self._json:
+            self._write()
         if self._server:
             self._server.shutdown()
             self._server.server_close()
 
-    def _run(self) -> None:
-        tasks = [(period, task) for period, task in ((self._line, self._say), (self._json and JSON_EVERY, self._write)) if period]
-        due = [time.monotonic() + period for period, _ in tasks]
-        while not self._closing.wait(max(0.0, min(due) - time.monotonic())):
-            now = time.monotonic()
-            for i, (period, task) in enumerate(tasks):
-                if now >= due[i]:
-                    task()
-                    due[i] = max(due[i] + period, now)
-        if self._json:
-            self._write()
+    def _run(self, period: float, task: Callable[[], None]) -> None:
+        due = time.monotonic() + period
+        while not self._closing.wait(max(0.0, due - time.monotonic())):
+            task()
+            due = max(due + period, time.monotonic())
 
     def _say(self) -> None:
         now, snapshot = time.monotonic(), self._live.counters.snapshot()
@@ -159,9 +156,3 @@ class _Collector:
                 below += count
                 buckets.append((bound, below))
             yield HistogramMetricFamily(f"sluice_live_{name}_seconds", help, buckets=buckets, sum_value=times["total"])
-
-
-def start(live: Running) -> Report:
-    """Reports as live.settings.report says, until close(). ImportError without prometheus-client where that is wanted; OSError for an
-    address that cannot be had."""
-    return Report(live)

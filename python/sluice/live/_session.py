@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Live: the order of a frame, from the newest input to the picture that is sent."""
 import contextlib
-import importlib
 import logging
 import os
 import signal
@@ -14,16 +13,16 @@ from typing import Any, Literal
 import sluice
 
 from ._all_links import TENSORS, Links
-from ._changes import Changes
+from ._changes import Changes, Watch
 from ._config import ConfigError, load
 from ._counters import Counters
 from ._input import About
-from ._pace import Pace
-from ._reload import Watch
+from ._osc import Osc
+from ._pace import Pace, Unfinished
+from ._report import Report
 from ._settings import REBUILD, RESTART, Settings, differences, rebased
 from ._shot import Shot
 from ._tensors import memory_of
-from ._unfinished import Unfinished
 
 log = logging.getLogger("sluice.live")
 ROW = 10  # exceptions of the engine, one after another, that end the loop
@@ -127,9 +126,10 @@ class Live:
                 self._watch = Watch(path, self.changes)
                 self._services.append(self._watch)
             osc, report = self.settings.osc, self.settings.report
-            wanted = {"_osc": osc.listen or osc.send, "_report": report.line or report.json or report.prometheus}
-            for name in filter(wanted.get, wanted):
-                self._services.append(importlib.import_module(f".{name}", __package__).start(self))
+            if osc.listen or osc.send:
+                self._services.append(Osc(self))
+            if report.line or report.json or report.prometheus:
+                self._services.append(Report(self))
 
     def __enter__(self) -> "Live":
         self._within.enter_context(self._current())
@@ -153,8 +153,7 @@ class Live:
         self._closed = self._stopping = True
         self.counters.state = "stopped"
         for service in self._services or ():
-            if service is not None:
-                service.close()
+            service.close()
         self._links.close()
         self._within.close()
         if self._owned:
@@ -304,7 +303,8 @@ class Live:
 
     def _record(self, error: Exception) -> None:
         log.error("shot %d: %s: %s", self._number, type(error).__name__, error, exc_info=error if self._row == 0 else None)
-        with self.counters as counters:
+        counters = self.counters
+        with counters.lock:
             counters.errors += 1
             counters.error, counters.error_at = f"shot {self._number}: {type(error).__name__}: {error}", time.time()
             counters.state = "error"

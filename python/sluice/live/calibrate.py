@@ -14,15 +14,15 @@ import argparse
 import bisect
 import difflib
 import itertools
+import os
 import pathlib
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._onnx_inputs import Input, inputs_of
 from ._recorder import RECORDS, Recorder, save
 
 __all__ = ["Batches", "CalibrationError", "CalibrationSet", "Reader", "Recorder"]
@@ -32,6 +32,46 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 class CalibrationError(ValueError):
     """A recording that does not fit a model: every reason, each on a line of its own."""
+
+
+class Input(NamedTuple):
+    """`shape`: of each dimension the size, its symbol, or None where it is unknown; None if the model does not tell any."""
+    name: str
+    shape: tuple[int | str | None, ...] | None
+    dtype: np.dtype[Any]
+
+    @property
+    def rows(self) -> int:
+        """Those of one batch: a first dimension that is not fixed is taken as 1."""
+        first = self.shape[0] if self.shape else None
+        return first if isinstance(first, int) else 1
+
+
+def inputs_of(model: str | pathlib.Path) -> list[Input]:
+    """In the model's order. Raises ImportError, OSError, or ValueError for what is no model."""
+    path = os.fspath(model)
+    with open(path, "rb"):
+        pass  # the package says less about a file that cannot be read
+    try:
+        import onnx
+    except ImportError:
+        raise ImportError(f"nothing can read {path}: pip install onnx") from None
+    try:
+        graph = onnx.load(path, load_external_data=False).graph  # their types and shapes are in the file itself
+    except Exception as error:  # protobuf's, which have no common base that is public
+        raise ValueError(f"{path} is not an ONNX model: {error}") from None
+    if not graph.node:
+        raise ValueError(f"{path} is not an ONNX model: it has no nodes")
+    stored, found = {each.name for each in graph.initializer}, []
+    for each in graph.input:
+        if each.name in stored:
+            continue
+        if not each.type.HasField("tensor_type"):
+            raise ValueError(f"{path}: the input {each.name} is no tensor")
+        tensor = each.type.tensor_type
+        dims = tuple(dim.dim_value if dim.dim_value > 0 else dim.dim_param or None for dim in tensor.shape.dim)
+        found.append(Input(each.name, dims if tensor.HasField("shape") else None, onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)))
+    return found
 
 
 class CalibrationSet:
@@ -52,11 +92,11 @@ class CalibrationSet:
         return len(self._records)
 
     def for_model(self, model: str | pathlib.Path, ignore: Iterable[str] = ()) -> Batches:
-        """The batches for an ONNX file, of which the package onnx or onnxruntime reads the inputs. `ignore`: recorded tensors that
-        are not for this model.
+        """The batches for an ONNX file, of which the package onnx reads the inputs. `ignore`: recorded tensors that are not for this
+        model.
 
-        Raises CalibrationError, which names each tensor with a wrong name, type or shape, with NaN or Inf; ImportError if neither
-        package is installed."""
+        Raises CalibrationError, which names each tensor with a wrong name, type or shape, with NaN or Inf; ImportError without the
+        package."""
         inputs, problems, first = inputs_of(model), _Problems(), dict[str, tuple[int, ...]]()
         for each in inputs:
             if not each.shape:
