@@ -20,31 +20,28 @@ import time
 
 import sluice
 
+import player
 import report
 import sheet
 
-HERE = pathlib.Path(__file__).resolve().parent
 KILL_AFTER = 10  # s that a program has to end by itself
 
 
 class Child:
-    """A program that is started again when it ends."""
+    """A program that is started again when it ends. `command` gives its words, `take` gets each line that it prints."""
 
-    def __init__(self, name, command):
-        self.name, self.command = name, command
+    def __init__(self, name, command, take):
+        self.name, self.command, self.take = name, command, take
         self.process, self.failures, self.killed = None, 0, False
 
     def start(self):
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self.process = subprocess.Popen(self.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
         threading.Thread(target=self.read, args=(self.process.stdout,), daemon=True).start()
         self.killed = False
 
     def read(self, lines):
         for line in lines:
-            self.line(line.rstrip())
-
-    def line(self, text):
-        print(text, flush=True)
+            self.take(line.rstrip())
 
     def kill(self):
         self.killed = True
@@ -57,7 +54,7 @@ class Child:
         if not self.killed:
             self.failures += 1
             if self.failures >= 3:
-                raise SystemExit(f"host: the {self.name} failed {self.failures} times: {shlex.join(self.command)}")
+                raise SystemExit(f"host: the {self.name} failed {self.failures} times: {shlex.join(self.command())}")
             print(f"host: the {self.name} ended with status {self.process.returncode}; it is started again", flush=True)
         self.start()
 
@@ -68,30 +65,8 @@ class Child:
         try:
             self.process.wait(KILL_AFTER)
         except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            self.kill()
             self.process.wait()
-
-
-class Player(Child):
-    """player.py. Its numbers go on when it is started again."""
-
-    def __init__(self, options, figures):
-        super().__init__("player", [])
-        self.options, self.figures = options, figures
-
-    def start(self):
-        options = self.options
-        self.command = [sys.executable, str(HERE / "player.py"), "--child", "--source", options.source, "--size", options.size, "--fps",
-                        str(options.fps), "--device", options.device, "--flash", str(options.flash), "--flash-frames",
-                        str(options.flash_frames), "--camera", options.camera, "--edges", options.edges, "--first",
-                        str(self.figures.last + 1000)]
-        super().start()
-
-    def line(self, text):
-        if text.startswith("flash "):
-            self.figures.flash(*map(int, text.split()[1:]))
-        else:
-            super().line(text)
 
 
 class Receiver(threading.Thread):
@@ -148,23 +123,36 @@ class Host:
     def __init__(self, options):
         self.options = options
         self.figures = report.Figures(options.late / 1e3, options.flash_frames / (options.fps or 60))
-        self.player = Player(options, self.figures)
-        self.children = {"player": self.player}
+        self.children = {"player": Child("player", self.player, self.played)}
         if options.engine:
-            self.children["engine"] = Child("engine", shlex.split(options.engine))
+            self.children["engine"] = Child("engine", lambda: shlex.split(options.engine), say)
         self.sheet = sheet.Sheet(options) if options.sheet or options.record else None
         self.pictures = queue.Queue(maxsize=4)  # for the sheet
-        self.label, self.engine_is_new = "as it begins", False
+        self.label = "as it begins"
+        self.began = self.engine_is_new = False  # whether the engine has, until its first picture of an input; and after that
         self.osc = Osc(options.osc) if options.at else None
+
+    def player(self):
+        """Its numbers go on when it is started again."""
+        given = [f"--{name}={getattr(self.options, name.replace('-', '_'))}" for name in player.OPTIONS]
+        return [sys.executable, player.__file__, "--child", f"--first={self.figures.last + 1000}", *given]
+
+    def played(self, line):
+        if line.startswith("flash "):
+            self.figures.flash(*map(int, line.split()[1:]))
+        else:
+            say(line)
 
     def received(self, frame, now):
         meta = frame.meta_json
+        self.began |= frame.new_session
         if self.options.output.startswith("cipd:"):
             meta = {"n": -1, "t": now}  # cuda-link's protocol has none: a flash is all that tells
         elif not isinstance(meta, dict) or "n" not in meta:
             return  # a picture without an input: nothing was played yet
-        self.engine_is_new |= frame.new_session
-        self.figures.received(frame, meta, now, self.options.flash > 0)
+        new, self.began = self.began, False
+        self.engine_is_new |= new
+        self.figures.received(frame, meta, now, new, self.options.flash > 0)
         if self.sheet and self.sheet.is_due(now):
             with contextlib.suppress(queue.Full):
                 self.pictures.put_nowait((meta["n"], sheet.tile_of(frame)))
@@ -211,6 +199,9 @@ class Host:
                 self.wait_until(at)
                 if action:
                     action()
+            end = time.monotonic() + self.options.start
+            while self.figures.is_away() and time.monotonic() < end:
+                self.step()
             self.close_row()
         finally:
             self.figures.end()
@@ -227,43 +218,42 @@ class Host:
         while (begin := self.figures.began) is None or time.monotonic() < begin + at:
             if begin is None and time.monotonic() > started + self.options.start:
                 raise SystemExit(f"host: no picture came within {self.options.start:g} s on {self.options.output}: is the engine running?")
-            for child in self.children.values():
-                child.watch()
-            if self.engine_is_new and self.osc:
-                self.engine_is_new = False
-                self.osc.send_again()
-                self.figures.changed()
-            try:
-                self.sheet_row(*self.pictures.get(timeout=0.02))
-            except queue.Empty:
-                pass
+            self.step()
 
-    def sheet_row(self, n, picture):
-        if self.sheet:
+    def step(self):
+        for child in self.children.values():
+            child.watch()
+        if self.engine_is_new and self.osc:
+            self.engine_is_new = False
+            self.osc.send_again()
+            self.figures.changed()
+        with contextlib.suppress(queue.Empty):
+            n, picture = self.pictures.get(timeout=0.02)
             self.sheet.add(n, picture, self.label)
+
+
+def say(line):
+    print(line, flush=True)
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     options.add_argument("--engine", metavar="COMMAND", help="start this engine, too")
-    options.add_argument("--source", default="scene", help="what is played: scene, a file, or the number of a camera")
-    options.add_argument("--size", default="512x512", help="of the pictures that are played")
-    options.add_argument("--fps", type=float, default=60, help="how many are played a second; 0: as many as possible")
-    options.add_argument("--device", default="host", help="where the channels lie that are played: host or cuda:N")
-    options.add_argument("--seconds", type=float, default=10, help="how long, from the first picture that is received")
+    for name, about in player.OPTIONS.items():
+        options.add_argument(f"--{name}", **about)
+    options.add_argument("--seconds", type=float, default=10,
+                         help="how long, from the first picture that is received, and until a picture is back after each kill")
     options.add_argument("--start", type=float, default=120, help="how long that is waited for")
     options.add_argument("--at", nargs=2, action="append", default=[], metavar=("SECONDS", "MESSAGE"), help="send '/address value'")
     options.add_argument("--osc", default="127.0.0.1:8588", help="where to")
     options.add_argument("--kill", action="append", default=[], metavar="NAME@SECONDS", help="kill engine or player, and start it again")
-    options.add_argument("--flash", type=float, default=0, metavar="SECONDS", help="measure by a white picture that often")
-    options.add_argument("--flash-frames", type=int, default=4, help="how many pictures in a row are white")
     options.add_argument("--late", type=float, default=100, metavar="MS", help="a picture that took longer counts as late")
     options.add_argument("--spin", type=float, default=None, metavar="SECONDS", help="poll so long for a picture before going to sleep")
     options.add_argument("--record", metavar="FILE", help="record input, control and output side by side: a video")
     options.add_argument("--sheet", metavar="FILE", help="a picture with a row for each part of the time line")
     options.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the figures")
-    for name, channel in ("camera", "camera"), ("edges", "edges"), ("output", "painted"), ("preview", "painted-control"):
-        options.add_argument(f"--{name}", default=channel, help=f"name of the channel ({channel})")
+    options.add_argument("--output", default="painted", help="channel of the results (painted)")
+    options.add_argument("--preview", default="painted-control", help="channel of the control as the engine sees it (painted-control)")
     options = options.parse_args()
     for each in options.kill:
         if not each.startswith(("player@", "engine@" if options.engine else "player@")):
@@ -277,7 +267,7 @@ def main():
         host.sheet.close()
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1) + "\n")
-    if any("back_s" not in kill for kill in figures["kills"]):
+    if host.figures.is_away():
         sys.exit("host: no picture came back after a kill")
 
 

@@ -19,6 +19,16 @@ import sluice
 
 HERE = pathlib.Path(__file__).resolve().parent
 THRESHOLDS = (80, 200)  # Canny's
+OPTIONS = {
+    "source": {"default": "scene", "help": "what is played: scene, a file, or the number of a camera"},
+    "size": {"default": "512x512", "help": "of the pictures that are played"},
+    "fps": {"type": float, "default": 60, "help": "how many are played a second; 0: as many as possible"},
+    "device": {"default": "host", "help": "where the channels lie that are played: host or cuda:N"},
+    "camera": {"default": "camera", "help": "channel of the pictures (camera)"},
+    "edges": {"default": "edges", "help": "channel of their edges (edges)"},
+    "flash": {"type": float, "default": 0, "metavar": "SECONDS", "help": "time from one white picture to the next; 0: none"},
+    "flash-frames": {"type": int, "default": 4, "help": "how many pictures in a row are white"},
+}
 
 
 def stamped(n, channel):
@@ -109,14 +119,15 @@ class GpuScene:
         return committed
 
 
-def source_of(options):
+def source_of(options, size):
     if options.source == "scene":
-        return Scene(options.size) if options.device == "host" else GpuScene(options.device)
-    return Video(int(options.source) if options.source.isdigit() else options.source, options.size)
+        return Scene(size) if options.device == "host" else GpuScene(options.device)
+    return Video(int(options.source) if options.source.isdigit() else options.source, size)
 
 
 def play(options):
-    source, width, height = source_of(options), *options.size
+    width, height = map(int, options.size.split("x"))
+    source = source_of(options, (width, height))
     with sluice.Writer(options.camera, sluice.Image("bgra", width, height), device=options.device, slots=6) as camera, \
             sluice.Writer(options.edges, sluice.Image("gray", width, height), device=options.device, slots=6) as edges:
         n, began = options.first, time.monotonic()
@@ -145,15 +156,9 @@ def end_with(stream):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    options.add_argument("--source", default="scene", help="scene, a file, or the number of a camera")
-    options.add_argument("--size", type=lambda text: tuple(map(int, text.split("x"))), default=(512, 512), help="512x512")
-    options.add_argument("--fps", type=float, default=60, help="pictures a second; 0: as many as possible")
-    options.add_argument("--device", default="host", help="where the channels lie: host or cuda:N")
-    options.add_argument("--camera", default="camera", help="channel of the pictures")
-    options.add_argument("--edges", default="edges", help="channel of their edges")
+    for name, about in OPTIONS.items():
+        options.add_argument(f"--{name}", **about)
     options.add_argument("--first", type=int, default=1, help="number of the first picture")
-    options.add_argument("--flash", type=float, default=0, help="seconds from one white picture to the next; 0: none")
-    options.add_argument("--flash-frames", type=int, default=4, help="how many pictures in a row are white")
     options.add_argument("--child", action="store_true", help="end when the standard input ends")
     options = options.parse_args()
     if options.child:

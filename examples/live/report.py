@@ -29,13 +29,13 @@ class Figures:
 
     # ---- while it runs ----
 
-    def received(self, frame, meta, now, flashes):
+    def received(self, frame, meta, now, new, flashes):
         n, latency = int(meta["n"]), now - int(meta["t"])
         if self.ended:
             return
         if self.began is None:
             self.began = time.monotonic()
-        if not frame.new_session:
+        if not new:
             self.missed += frame.missed
         if self.pictures:
             step = n - self.pictures[-1][1]
@@ -45,7 +45,7 @@ class Figures:
             self.latencies.append((len(self.pictures), latency))
             self.late_count += latency > self.late * 1e9
         for kill in self.kills:
-            if "back_s" not in kill and (frame.new_session if kill["who"] == "engine" else n > kill["n"] + 900):
+            if "back_s" not in kill and (new if kill["who"] == "engine" else n > kill["n"] + 900):
                 kill["back_s"] = round((now - kill["at_ns"]) / 1e9, 3)
         self.pictures.append((now, n))
         self.last = max(self.last, n)
@@ -67,6 +67,10 @@ class Figures:
         at = 0 if self.began is None else time.monotonic() - self.began
         self.changed()
         self.kills.append({"who": who, "pid": pid, "at_s": round(at, 2), "n": self.last, "at_ns": self.changes[-1]})
+
+    def is_away(self):
+        """Whether no picture has come back after a kill."""
+        return any("back_s" not in kill for kill in self.kills)
 
     def end(self):
         self.ended = time.monotonic()
