@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: MIT
 """integrations/comfyui: its nodes, driven by an executor with ComfyUI's caching rule."""
 import json
+import os
+import pathlib
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -273,3 +277,16 @@ def test_where_comfyui_keeps_no_results_each_run_gets_the_newest(nodes):
 def test_a_linked_channel_is_not_known_beforehand(nodes):
     value = nodes.SluiceIn.IS_CHANGED(channel=None)
     assert value != value
+
+
+@pytest.mark.parametrize("cache", ["CLASSIC", "LRU"])
+def test_comfyui_itself_runs_them_as_often_as_there_are_pictures(cache):
+    """A thousand prompts, of which every other one finds a new picture; the writer is opened once."""
+    folder = os.environ.get("SLUICE_COMFYUI")
+    if not folder:
+        pytest.skip("SLUICE_COMFYUI names no folder of ComfyUI")
+    done = subprocess.run([sys.executable, str(pathlib.Path(__file__).with_name("comfy_real.py")), folder, cache],
+                          capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found == {"runs": [{"SluiceIn": times, "SluiceOut": times} for times in (1, 1, 2, 500)], "sessions": 1, "last": [998, 998 % 256]}
