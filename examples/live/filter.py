@@ -11,9 +11,6 @@ class Engine:
     def __init__(self, live):
         self.set(4)
 
-    def rebuild(self, live):
-        pass  # any size will do
-
     def set(self, levels=None):
         if levels is not None:
             if not 2 <= int(levels) <= 256:

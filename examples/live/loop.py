@@ -4,8 +4,8 @@
     ENGINE.py [CONFIG.yaml]             runs until it is stopped
     ENGINE.py [CONFIG.yaml] --fed 10    the engine alone for 10 seconds, without links: what its rate is compared with
 
-An engine is made with the loop. It has set(**parameters), rebuild(live) for another size, capture(image, control) if it uses CUDA
-graphs, and engine(image, control) gives the picture.
+An engine is made with the loop. It has set(**parameters), and engine(image, control) gives the picture. If it has rebuild(live), that is
+called for another size; if it has capture(image, control), that makes its CUDA graphs in engine.graphs.
 """
 import argparse
 import json
@@ -110,7 +110,7 @@ def run(make, live, stages, name):
     for shot in live:
         with shot:
             control = shot.control(live.controls[0])
-            if shot.rebuild:
+            if shot.rebuild and hasattr(engine, "rebuild"):
                 engine.rebuild(live)
             if shot.changed:
                 engine.set(**shot.changed)

@@ -44,9 +44,6 @@ class HostEngine:
         self.session = onnxruntime.InferenceSession(str(model()), options, providers=["CPUExecutionProvider"])
         self.weights, self.strength = weights_of({0: 1}), 1.0
 
-    def rebuild(self, live):
-        pass  # the network takes any size
-
     def set(self, style=None, strength=None):
         if style is not None:
             self.weights = weights_of(style)
@@ -114,9 +111,6 @@ class GpuEngine:
         picture = self.torch.lerp(image, picture, self.strength)
         lines = self.torch.nn.functional.max_pool2d(control.image, 3, stride=1, padding=1)
         return picture * (1 - control.scale * lines)
-
-    def rebuild(self, live):
-        pass  # capture() comes next
 
     def capture(self, image, control):
         self.graphs.capture("paint", self.paint, image, control)

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import _upstream, _yaml
 from ._settings import MAPS, RESTART, SETTINGS, Settings, defaults, setting_of
-from ._values import nearest, parse
+from ._values import closest, did_you_mean, parse
 
 LOG = logging.getLogger("sluice.live")
 PREFIX = "SLUICE_LIVE__"
@@ -209,14 +209,14 @@ def _conflicts(flat: Mapping[str, Any], is_given: Any) -> Iterator[tuple[str, st
     for link in (*LINKS, *(f"controls.{name}" for name in controls)):
         if flat[f"{link}.enabled"] and flat[f"{link}.channel"] is None and is_given(link):
             others = [name for name in controls if link != f"controls.{name}"] if link not in LINKS else []
-            yield (f"{link}.channel", "is missing: name the channel, or set enabled to false"
-                   f"{nearest(link.rpartition('.')[2], others).replace('mean ', 'mean controls.')}")
+            near = did_you_mean(closest(link.rpartition(".")[2], others), "controls.")
+            yield f"{link}.channel", f"is missing: name the channel, or set enabled to false{near}"
     multiple = flat["engine.multiple"]
     for length in flat["size"]:
         if length % multiple:
             yield "size", f"{length} is no multiple of {multiple}, which the engine needs (engine.multiple)"
     if flat["preview.of"] is not None and flat["preview.of"] not in controls:
-        yield "preview.of", f"there is no control {flat['preview.of']}{nearest(flat['preview.of'], controls)}"
+        yield "preview.of", f"there is no control {flat['preview.of']}{did_you_mean(closest(flat['preview.of'], controls))}"
     elif flat["preview.enabled"] and not controls:
         yield "preview.enabled", "there is no control to show"
     if flat["preview.enabled"] and flat["output.enabled"] and flat["preview.channel"] == flat["output.channel"] is not None:
@@ -231,8 +231,8 @@ def _near(path: str, controls: Iterable[str]) -> str:
     for part in path.split("."):
         above = ".".join(known)
         names = list(controls) if above == "controls" else list(_LEVELS.get(re.sub(r"^controls\.[^.]+", "controls.*", above), ()))
-        near = part if part in names else nearest(part, names)[15:-1]
+        near = part if part in names else closest(part, names)
         if not near:
             return ""
         known.append(near)
-    return f"; did you mean {'.'.join(known)}?"
+    return did_you_mean(".".join(known))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What a loop counts. The status line, JSON, OSC and Prometheus all show these."""
+import dataclasses
 import threading
 import time
 from bisect import bisect_left, bisect_right
@@ -34,23 +35,23 @@ class Times:
         return {"count": self.count, "total": self.total, "buckets": list(self.buckets), **self.percentiles()}
 
 
+def _count(help: str) -> Any:
+    return dataclasses.field(default=0, metadata={"help": help})
+
+
+@dataclasses.dataclass(slots=True)
 class LinkCounters:
     """Of one link. docs/live.md lists its states."""
-
-    def __init__(self, channel: str | None) -> None:
-        self.channel = channel
-        self.state = "disabled"
-        self.frames = 0  # taken, or sent
-        self.repeated = 0  # shots that used a frame again
-        self.missed = 0  # frames that were written and never taken
-        self.late = 0  # partners that came after the wait
-        self.unpaired = 0  # shots without a partner
-        self.lost = 0  # frames that were lost to an overrun, or could not be sent
-        self.reconnects = 0  # sessions since the first
-        self.nan = 0  # values that are no numbers, in one picture a second
-
-    def snapshot(self) -> dict[str, Any]:
-        return dict(vars(self))
+    channel: str | None
+    state: str = "disabled"
+    frames: int = _count("frames that were taken, or sent")
+    repeated: int = _count("shots that used a frame again")
+    missed: int = _count("frames that were written and not taken")
+    late: int = _count("partners that came after the wait")
+    unpaired: int = _count("shots without a partner")
+    lost: int = _count("frames that were lost, or could not be sent")
+    reconnects: int = _count("sessions since the first")
+    nan: int = _count("values that are no numbers, of one picture a second")
 
 
 class Counters:
@@ -104,5 +105,5 @@ class Counters:
         with self.lock:
             plain = {name: value for name, value in vars(self).items() if isinstance(value, (int, float, str)) and name[0] != "_"}
             return {**plain, "rate": self.rate, "uptime": time.monotonic() - self.started, "ignored": dict(self.ignored),
-                    "links": {name: link.snapshot() for name, link in self.links.items()},
+                    "links": {name: dataclasses.asdict(link) for name, link in self.links.items()},
                     "engine": self.engine.snapshot(), "photon": self.photon.snapshot()}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Says how a loop does: a line of the log, JSON, and Prometheus, all from its counters."""
+import dataclasses
 import json
 import logging
 import os
@@ -8,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ._counters import BOUNDS
+from ._counters import BOUNDS, LinkCounters
 from ._osc import Running, cannot_listen
 
 LOG = logging.getLogger("sluice.live")
@@ -97,17 +98,6 @@ def line_of(snapshot: dict[str, Any], rates: dict[str, float], values: dict[str,
     return " | ".join(parts)
 
 
-# Of each link: the counter, and what it counts.
-LINK_TOTALS = {
-    "frames": "frames that were taken, or sent",
-    "repeated": "shots that used a frame again",
-    "missed": "frames that were written and not taken",
-    "late": "partners that came after the wait",
-    "unpaired": "shots without a partner",
-    "lost": "frames that were lost, or could not be sent",
-    "reconnects": "sessions since the first",
-    "nan": "values of one picture a second that are no numbers",
-}
 TOTALS = {"shots": "shots", "sent": "pictures that were sent", "skipped": "shots that sent nothing", "errors": "exceptions of the engine"}
 
 
@@ -136,11 +126,12 @@ class _Collector:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
         snapshot = self._live.counters.snapshot()
         links = snapshot["links"].items()
-        for name, help in LINK_TOTALS.items():
-            metric = CounterMetricFamily(f"sluice_live_{name}", help, labels=["link"])
-            for link, counters in links:
-                metric.add_metric([link], counters[name])
-            yield metric
+        for field in dataclasses.fields(LinkCounters):
+            if field.metadata:
+                metric = CounterMetricFamily(f"sluice_live_{field.name}", field.metadata["help"], labels=["link"])
+                for link, counters in links:
+                    metric.add_metric([link], counters[field.name])
+                yield metric
         state = GaugeMetricFamily("sluice_live_link_state", "1 for the state that a link is in", labels=["link", "state"])
         for link, counters in links:
             state.add_metric([link, counters["state"].partition("(")[0]], 1)  # without its numbers

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._settings import Setting
-from ._values import nearest, parse
+from ._values import closest, did_you_mean, parse
 from ._yaml import Entry
 
 ENVIRONMENT = "SDTD_CUDA_IPC_OUTPUT"  # 1 stands for use_cuda_ipc_output: true, where the file does not say
@@ -110,8 +110,8 @@ class _File:
             elif elsewhere in transport:
                 self.draft.problem(entry.key_at, entry.key, f"belongs {'to the top level' if above else 'into td_settings'}")
             elif name != "td_settings":
-                if near := nearest(entry.key, (key.rpartition(".")[2] for key in transport if key.startswith(above)), 0.88):
-                    self.draft.problem(entry.key_at, entry.key, f"unknown{near}")
+                if near := closest(entry.key, (key.rpartition(".")[2] for key in transport if key.startswith(above)), 0.88):
+                    self.draft.problem(entry.key_at, entry.key, f"unknown{did_you_mean(near)}")
                 passed[entry.key] = entry.plain
             elif entry.children is None and entry.value is not None:
                 self.draft.problem(entry.at, name, "must be keys and values")

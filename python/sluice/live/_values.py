@@ -12,10 +12,14 @@ from ._settings import Setting
 _UNITS = {"us": 1e6, "ms": 1e3, "s": 1, "min": 1 / 60, "": 1}  # of each a second has; a number alone is of seconds
 
 
-def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
-    """"; did you mean X?", or nothing if none of the names is near."""
-    near = difflib.get_close_matches(name, list(names), 1, cutoff)
-    return f"; did you mean {near[0]}?" if near else ""
+def closest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
+    """The one that is most like this name; empty if none is."""
+    return next(iter(difflib.get_close_matches(name, list(names), 1, cutoff)), "")
+
+
+def did_you_mean(name: str, above: str = "") -> str:
+    """The end of a sentence, if there is a name."""
+    return name and f"; did you mean {above}{name}?"
 
 
 def parse(setting: Setting, value: Any) -> Any:
@@ -28,7 +32,7 @@ def parse(setting: Setting, value: Any) -> Any:
     if isinstance(value, str) and value in setting.choices:
         return value
     if setting.choices and setting.type == "str":
-        near = nearest(str(value), setting.choices)
+        near = did_you_mean(closest(str(value), setting.choices))
         raise ValueError(f"must be one of {', '.join(setting.choices)}, not {_shown(value)}{near}")
     convert, what = _TYPES[setting.type]
     try:

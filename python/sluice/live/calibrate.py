@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import bisect
-import difflib
 import itertools
 import os
 import pathlib
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._recorder import RECORDS, Recorder, save
+from ._values import closest, did_you_mean
 
 __all__ = ["Batches", "CalibrationError", "CalibrationSet", "Reader", "Recorder"]
 
@@ -129,8 +129,7 @@ def _count(inputs: list[Input], path: pathlib.Path, ignore: set[str], first: dic
         return 0
     names = {each.name for each in inputs}
     for name in sorted(arrays.keys() - names - ignore):
-        close = difflib.get_close_matches(name, names - arrays.keys(), 1)
-        problems.add(f"{name}: the model has no such input" + (f"; did you mean {close[0]}?" if close else ""), path.name)
+        problems.add(f"{name}: the model has no such input{did_you_mean(closest(name, names - arrays.keys()))}", path.name)
     groups = dict[str, int]()
     for each in inputs:
         array = arrays.get(each.name)
