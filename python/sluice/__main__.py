@@ -19,9 +19,12 @@ def use_ffmpeg_of_wheel():
 
 def use_programs_of_package():
     """`sluice live` runs sluice-live, which pip puts into a folder that PATH need not have."""
-    script = os.path.basename(sys.argv[0]) == "sluice"
-    folder = os.path.dirname(os.path.abspath(sys.argv[0])) if script else sysconfig.get_path("scripts")
-    os.environ["PATH"] = os.pathsep.join(filter(None, (os.environ.get("PATH"), folder)))
+    if os.path.basename(sys.argv[0]) == "sluice":
+        folders = [os.path.dirname(os.path.abspath(sys.argv[0]))]
+    else:
+        site = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        folders = [sysconfig.get_path("scripts"), os.path.join(site, "bin")]  # the second: pip install --target
+    os.environ["PATH"] = os.pathsep.join(filter(None, (os.environ.get("PATH"), *folders)))
 
 
 def main():

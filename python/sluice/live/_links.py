@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """The channels that a loop reads. A link outlives its producers, and says how it is."""
-import json
 import logging
 import time
 from collections.abc import Mapping
@@ -23,13 +22,10 @@ ANSWER = 0.05  # s that a channel's writer is asked for its process
 
 def metadata(frame: sluice.Frame) -> Any:
     """What the JSON of a frame's metadata says; bytes if it is no JSON, None if there is none."""
-    data = frame.meta
-    if not data:
-        return None
     try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return data
+        return frame.meta_json
+    except ValueError:
+        return frame.meta
 
 
 def others(but: str | None) -> str:
