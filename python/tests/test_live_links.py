@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How links are: producers that are missing, silent, dead or different, controls that are switched, and what the log says of it."""
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -128,7 +129,12 @@ def test_toggling_a_control_at_random_restores_its_scale(scale):
 def test_an_image_that_cannot_be_converted_is_refused_once():
     with Lines("input") as lines, loop() as step, sluice.Writer("camera", shape=(4, 4, 4, 4)) as writer:
         writer.send(np.zeros((4, 4, 4, 4), np.uint8))
-        step.live.changes.put({"input.stale": 0.02})
+
+        def until_it_is_refused():
+            wait_until(lambda: state(step).startswith("format("))
+            step.live.changes.put({"input.stale": 0.02})
+
+        threading.Thread(target=until_it_is_refused, daemon=True).start()
         for _ in range(5):
             shot = step()
             writer.send(np.zeros((4, 4, 4, 4), np.uint8))
