@@ -128,6 +128,7 @@ def test_a_control_that_is_switched_at_random_moments(started, log):  # noqa: F8
                 if ended.is_set() and not live.changes.wait(0):
                     break
             thread.join()
+        wait_until(lambda: live.changes.latest()["controls.canny.enabled"])  # the last message has come
         shot = next(iter(live))
         assert shot.control("canny").on and float(shot.control("canny").scale) == pytest.approx(SCALE)
     acts, rests = set(levels[SCALE]), set(levels[0.0])

@@ -22,7 +22,6 @@ class Links:
         self.output = OutputLink("output", settings.output, device, sender)
         self.preview = PreviewLink("preview", settings.preview, device, sender)
         self.controls: dict[str, ControlLink] = {}
-        self.images: dict[str, Picture] = {}
         counters.links.update(input=self.input.counters, output=self.output.counters, preview=self.preview.counters)
         self._make_tensors()
         self._make_controls()
@@ -32,13 +31,11 @@ class Links:
 
     def _make_tensors(self) -> None:
         input_ = self._settings.input
-        self.picture = self._new(input_.frames if input_.take == "block" else 1)
-        self.input.forget()
-        self.images = {name: self._new(1) for name in self.images}
+        self.input.renew(self._picture(input_.frames if input_.take == "block" else 1))
         for control in self.controls.values():
-            control.taken_at = None
+            control.renew(self._picture(1))
 
-    def _new(self, count: int) -> Picture:
+    def _picture(self, count: int) -> Picture:
         settings = self._settings
         return Picture(self._memory, count, (settings.size[0], settings.size[1]), settings.dtype, settings.ahead)
 
@@ -47,13 +44,13 @@ class Links:
         wanted, made = self._settings.controls, []
         for name in [name for name in self.controls if name not in wanted]:
             self.controls.pop(name).close()
-            self.images.pop(name)
             self._counters.links.pop(name)
         for name in wanted:
             if name not in self.controls:
-                made.append(ControlLink(name, wanted[name], self._device, self._memory))
-                self.controls[name], self.images[name] = made[-1], self._new(1)
-                self._counters.links[name] = made[-1].counters
+                self.controls[name] = control = ControlLink(name, wanted[name], self._device, self._memory)
+                control.renew(self._picture(1))
+                self._counters.links[name] = control.counters
+                made.append(control)
         return made
 
     def _open_output(self) -> None:
@@ -71,17 +68,16 @@ class Links:
         again = [path for path, how in when.items() if how in (RELINK, REBUILD)]
         for section, link in links.items():
             wanted = settings.input if link is self.input else settings.controls[link.health.name]
+            link.picture.ahead = settings.ahead
             link.adopt(wanted, tensors or link in made or any(path.startswith(section) for path in again))
-        for picture in (self.picture, *self.images.values()):
-            picture.ahead = settings.ahead
         self.output.adopt(settings.output)
         self.preview.adopt(settings.preview)
         self._open_output()
         return tensors or REBUILD in when.values()
 
     def take_controls(self) -> None:
-        for name, control in self.controls.items():
-            control.take(self.images[name], self.input)
+        for control in self.controls.values():
+            control.take(self.input)
 
     def close(self) -> None:
         for link in (self.input, *self.controls.values()):

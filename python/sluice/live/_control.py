@@ -9,7 +9,6 @@ import sluice
 
 from ._input import About, InputLink
 from ._links import SLICE, ReadLink, metadata
-from ._tensors import Picture
 
 GIVEN_UP = 64  # partners that may still be seen to come late
 
@@ -29,7 +28,7 @@ class ControlLink(ReadLink):
     def mode(self) -> Any:
         return "newest" if self.settings["pair"] == "none" else "in_order"
 
-    def take(self, picture: Picture, of: InputLink) -> None:
+    def take(self, of: InputLink) -> None:
         """Takes the newest image, or the input's partner. Waits for nothing but that, and its first image."""
         if not self.settings["enabled"] or self.reader is None:
             if self.health.kind != "format" or self.reader is not None:
@@ -39,9 +38,9 @@ class ControlLink(ReadLink):
             first = of.new and self.taken_at is None and self._waits and self.reader.stats().connected
             frame = self.next(SLICE if first else 0.0)  # a host that has just begun sends this one next
             self._waits = self._waits and not first
-            new = frame is not None and self.put(picture, frame) is not None
+            new = frame is not None and self.put(frame) is not None
         else:
-            new = self._pairing.take(picture, of)
+            new = self._pairing.take(of)
         if new or not self.is_stale():
             if self.taken_at is not None:
                 self.note_used(new)
@@ -73,7 +72,7 @@ class Pairing:
         self._wanted: int | None = None
         self._given_up: deque[int] = deque(maxlen=GIVEN_UP)
 
-    def take(self, picture: Picture, of: InputLink) -> bool:
+    def take(self, of: InputLink) -> bool:
         """Waits for the partner as long as the settings say, where the input is a new frame; gives whether there is a new image."""
         link, wanted = self._link, self._key_of(of.frames[-1]) if of.frames else None
         if wanted is not None and self._wanted is not None and wanted < self._wanted:
@@ -94,7 +93,7 @@ class Pairing:
             if last:
                 last[0].release()
             last = frame, key
-        new = last is not None and link.put(picture, last[0]) is not None
+        new = last is not None and link.put(last[0]) is not None
         if last and new:
             self._key = last[1]
         if of.new and (wanted is None or _order(self._key, wanted, half) != 0):

@@ -40,20 +40,20 @@ class InputLink(ReadLink):
         super().open()
         self._filled, self._last, self._due = 0, None, 0
 
-    def forget(self) -> None:
-        """The tensor is a new one."""
-        self.taken_at, self.frames, self._black = None, [], False
+    def renew(self, picture: Picture) -> None:
+        super().renew(picture)
+        self.frames, self._black = [], False
 
-    def take(self, picture: Picture) -> bool:
+    def take(self) -> bool:
         """Waits a little for what the next shot shows; False if there is nothing yet."""
         self.new = False
         if not self.settings["enabled"] or self.reader is None:
             if self.health.kind != "format":
                 self.health.set("disabled")
-            return self._blacken(picture)
+            return self._blacken()
         pauses = self.settings["on_stale"] == "pause"
         left = self.settings["stale"] - self.age()
-        if self._take(picture, max(0.0, min(left, SLICE)) if left > 0 else SLICE if pauses else HELD_WAIT):
+        if self._take(max(0.0, min(left, SLICE)) if left > 0 else SLICE if pauses else HELD_WAIT):
             self.new, self._black = True, False
             self.note_used(True)
             return True
@@ -63,18 +63,18 @@ class InputLink(ReadLink):
         self.counters.repeated += not pauses
         if self.settings["on_stale"] == "hold" and self.taken_at is not None:
             if self._filled:
-                picture.repeat(self._filled)
+                self.picture.repeat(self._filled)
                 self._filled = 0
             return True
-        return not pauses and self._blacken(picture)
+        return not pauses and self._blacken()
 
-    def _blacken(self, picture: Picture) -> bool:
+    def _blacken(self) -> bool:
         if not self._black:
-            picture.black(self.settings["range"][0])
+            self.picture.black(self.settings["range"][0])
         self._black, self.frames = True, []
         return True
 
-    def _take(self, picture: Picture, wait: float) -> bool:
+    def _take(self, wait: float) -> bool:
         """Takes a frame, or those that a block still lacks; False if they do not come in time."""
         end = time.monotonic() + wait
         while (frame := self.next(max(0.0, end - time.monotonic()))) is not None:
@@ -85,14 +85,14 @@ class InputLink(ReadLink):
                 self.lost(self._filled)  # a block is of consecutive frames
                 self._filled = 0
             self._measure(frame)
-            size = picture.size_of(frame)
+            size = self.picture.size_of(frame)
             about = About(frame.sequence, frame.meta, metadata(frame), frame.capture_ns, frame.capture_clock, frame.commit_ns, size)
-            area = self.put(picture, frame, self._filled)
+            area = self.put(frame, self._filled)
             if area is None:
                 return False
             self.frames = [*self.frames[:self._filled], about._replace(area=area)]
             self._filled += 1
-            if self._filled >= len(picture.tensor):
+            if self._filled >= len(self.picture.tensor):
                 self._filled = 0
                 return True
         return False

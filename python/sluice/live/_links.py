@@ -74,6 +74,10 @@ class ReadLink:
         self._few = False  # its writer has no slots for more than one frame that is held
         self._staged = False  # its channel is on another GPU
 
+    def renew(self, picture: Picture) -> None:
+        """The tensor is a new one."""
+        self.picture, self.taken_at = picture, None
+
     def mode(self) -> Any:
         return "newest"
 
@@ -178,11 +182,11 @@ class ReadLink:
         order = "rgba" if self.settings["order"] == "rgba" else "bgra"
         return f"; its order is not declared, and is taken as {order}: `order` of this link sets it"
 
-    def put(self, picture: Picture, frame: sluice.Frame, at: int = 0) -> sluice.Area | None:
+    def put(self, frame: sluice.Frame, at: int = 0) -> sluice.Area | None:
         """Converts the frame into the tensor and releases it; None if that cannot be done."""
         try:
             with frame:
-                area = picture.put(frame, self.settings, at)
+                area = self.picture.put(frame, self.settings, at)
         except sluice.LostError:
             self.lost(1)
             return None

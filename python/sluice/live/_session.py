@@ -82,7 +82,7 @@ class Live:
     @property
     def input(self) -> Any:
         """The tensor (1, 3, height, width) in which each shot finds its input: one address for a size. A block has more pictures."""
-        return self._links.picture.tensor
+        return self._links.input.picture.tensor
 
     @property
     def controls(self) -> tuple[str, ...]:
@@ -209,7 +209,7 @@ class Live:
             if self._stopping or not self._pace.may_run(self.settings.max_fps):
                 continue
             self._unfinished.bound(self.settings.ahead)
-            if self._links.input.take(self._links.picture):
+            if self._links.input.take():
                 break
             if self.settings.input.on_stale == "pause" and self._links.input.is_stale():
                 self.counters.state = "paused"
@@ -265,9 +265,10 @@ class Live:
             self._links.preview.show(image, range_, frames[-1] if frames else None)
 
     def _finish(self, shot: Shot) -> None:
-        of = self.settings.preview.of or next(iter(self._links.controls), None)
-        if of in self._links.controls and self._links.controls[of].taken_at is not None:
-            self._show_preview(self._links.images[of].tensor, self.settings.controls[of].range)
+        of = self.settings.preview.of or next(iter(self._links.controls), "")
+        control = self._links.controls.get(of)
+        if control and control.taken_at is not None:
+            self._show_preview(control.picture.tensor, control.settings["range"])
         shown, self._sent = self._sent, []
         self._unfinished.end(tuple(about.commit_ns for about in shown) if shot.sent and shot.new else ())
         if not shot.sent:

@@ -30,10 +30,10 @@ class Shot:
         self.failed = False
 
     def control(self, name: str) -> Control:
-        links = self._live._links
-        if name not in links.controls:
-            raise KeyError(f"there is no control {name}: there are {', '.join(links.controls) or 'none'}")
-        return Control(links.images[name].tensor, links.controls[name].scale, links.controls[name].on)
+        control = self._live._links.controls.get(name)
+        if control is None:
+            raise KeyError(f"there is no control {name}: there are {', '.join(self._live.controls) or 'none'}")
+        return Control(control.picture.tensor, control.scale, control.on)
 
     def send(self, picture: Any) -> bool:
         """Queues the picture's conversion into the output's slot and its commit, behind the engine's work. -> whether it was sent
