@@ -109,8 +109,11 @@ class WriteLink:
 
 class OutputLink(WriteLink):
     """The pictures that the engine made."""
-    _nan: Any = None  # pinned: how many values of the last picture that was searched are no numbers
-    _search_at, _had_nan = 0.0, False
+
+    def __init__(self, name: str, settings: Mapping[str, Any], device: str, sender: Sender) -> None:
+        super().__init__(name, settings, device, sender)
+        self._nan = sender.memory.pinned((1,), "float32")  # values of the last picture that was searched that are no numbers
+        self._search_at, self._had_nan = 0.0, False
 
     def _search_nan(self, picture: Any) -> None:
         """Once a second. Nothing waits for a GPU's answer: it is there a second later."""
@@ -118,8 +121,6 @@ class OutputLink(WriteLink):
         if now < self._search_at:
             return
         self._search_at = now + NAN_EVERY
-        if self._nan is None:
-            self._nan = self.sender.memory.pinned((1,), "float32")
         found, self._nan[0] = int(self._nan[0]), 0
         self.counters.nan += found
         if found and not self._had_nan:
