@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ import pytest
 pytest.importorskip("yaml", reason="PyYAML is not installed")
 pytest.importorskip("pythonosc", reason="python-osc is not installed")
 
-from sluice.live import __main__ as command, _changes
+from sluice.live import __main__ as command, _changes, _yaml
 from sluice.live._changes import Changes, Watch
 from sluice.live._config import ConfigError, check, load
 from sluice.live._settings import SETTINGS, differences
@@ -502,6 +503,26 @@ def test_an_engine_that_is_not_there(program, sentence, write, monkeypatch, caps
     monkeypatch.setattr(sys, "path", [*sys.path])
     assert command.main() == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_the_file_is_read_once(write, monkeypatch):
+    read, files = _yaml.read, []
+    monkeypatch.setattr(_yaml, "read", lambda path: files.append(path) or read(path))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    write("def still(live):\n    return lambda shot: None\n", "stands_still.py")
+    path = write("engine: {program: 'stands_still.py:still'}\nreport: {line: 0}\n")
+    monkeypatch.setattr(sys, "argv", ["sluice-live", str(path), "--duration", "0"])
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        assert command.main() == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert files == [str(path)]
+
+
+def test_a_link_by_its_channel_alone_is_enabled():
+    settings = load({"controls": {"canny": "edges"}, "preview": "seen"}, environ={})
+    assert settings.preview.enabled and settings.preview.channel == "seen" and settings.origin("preview.enabled") == "program"
 
 
 def test_status_asks_by_osc(monkeypatch, capsys):

@@ -139,6 +139,7 @@ class _Draft:
                 self.controls.setdefault(control[1], entry.key_at)
             if isinstance(entry.value, str) and (control or path in LINKS):  # a link by its channel alone
                 self.put(f"{path}.channel", entry.value, entry.at)
+                self.put(f"{path}.enabled", True, entry.at)
             else:
                 self._take_all(path, entry)
         else:

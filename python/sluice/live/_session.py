@@ -42,8 +42,6 @@ class Live:
     setting on_error says: the loop goes on, but for 10 exceptions one after another."""
 
     def __init__(self, source: Any = None, /, *, sets: Sequence[str] = (), **overrides: Any) -> None:
-        if isinstance(overrides.get("preview"), str):
-            overrides["preview"] = {"channel": overrides["preview"], "enabled": True}
         self._loaded = self.settings = load(source, sets, program=overrides)
         self.changes, self.counters = Changes(), Counters()
         self.device = str(self.settings.device)
