@@ -43,6 +43,8 @@ osc: {listen: 127.0.0.1:8588}
 
 `sluice live status [[HOST:]PORT]` asks a running loop by OSC, at port 8588 if none is given, and prints its status.
 
+A link may be the name of its channel alone, which enables it: `preview: painted-control`.
+
 A value comes from `--set`, else from the environment, else from the file, else it is the default. The variable of a setting is
 `SLUICE_LIVE__` and its path in capitals with `__` for each point: `SLUICE_LIVE__CONTROLS__CANNY__SCALE=0.5`. In a program,
 `Live("live.yaml")` reads a file, and `Live(input="camera", output="painted", size=(512, 512))` takes the same settings as keywords.
