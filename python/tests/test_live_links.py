@@ -126,9 +126,10 @@ def test_toggling_a_control_at_random_restores_its_scale(scale):
     edges.close()
 
 
-def test_an_image_that_cannot_be_converted_is_refused_once():
-    with Lines("input") as lines, loop() as step, sluice.Writer("camera", shape=(4, 4, 4, 4)) as writer:
-        writer.send(np.zeros((4, 4, 4, 4), np.uint8))
+@pytest.mark.parametrize("shape", [(4, 4, 4, 4), (4,)])
+def test_an_image_that_cannot_be_converted_is_refused_once(shape):
+    with Lines("input") as lines, loop() as step, sluice.Writer("camera", shape=shape) as writer:
+        writer.send(np.zeros(shape, np.uint8))
 
         def until_it_is_refused():
             wait_until(lambda: state(step).startswith("format("))
@@ -137,7 +138,7 @@ def test_an_image_that_cannot_be_converted_is_refused_once():
         threading.Thread(target=until_it_is_refused, daemon=True).start()
         for _ in range(5):
             shot = step()
-            writer.send(np.zeros((4, 4, 4, 4), np.uint8))
+            writer.send(np.zeros(shape, np.uint8))
         assert state(step).startswith("format(") and (shot.input == -1).all()
         assert lines.changes == ["disabled -> format"]
     with Lines("input") as lines, loop() as step:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import sluice
 
 from ._links import HELD_WAIT, SLICE, ReadLink, metadata
-from ._tensors import Picture
+from ._tensors import Picture, size_of
 
 
 class About(NamedTuple):
@@ -85,7 +85,8 @@ class InputLink(ReadLink):
                 self.lost(self._filled)  # a block is of consecutive frames
                 self._filled = 0
             self._measure(frame)
-            size = self.picture.size_of(frame)
+            image = frame[0]
+            size = (image.width, image.height) if image.width and image.height else size_of(image)
             about = About(frame.sequence, frame.meta, metadata(frame), frame.capture_ns, frame.capture_clock, frame.commit_ns, size)
             area = self.put(frame, self._filled)
             if area is None:

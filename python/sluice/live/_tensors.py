@@ -3,7 +3,7 @@
 import contextlib
 import importlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import sluice
 
@@ -113,17 +113,6 @@ def memory_of(device: str) -> Any:
     raise ModuleNotFoundError(f"device: tensors on {device} need PyTorch or CuPy: install one of them, or take device: host")
 
 
-class Way(NamedTuple):
-    """How frames of one format get into a tensor."""
-    shape: tuple[int, ...]
-    settings: Mapping[str, Any]
-    how: dict[str, Any]  # for sluice.convert
-    uploads: bool  # from host memory to a GPU
-    swapped: bool  # BGR that does not say so
-    floats: bool  # to be clamped
-    size: tuple[int, int]
-
-
 class Picture:
     """A tensor that keeps its address, (count, 3, height, width), and what brings frames into it."""
 
@@ -137,7 +126,6 @@ class Picture:
         self._floats = memory.zeros(shape, "float32") if dtype == "bfloat16" else self.tensor
         self._dtype = "float32" if dtype == "bfloat16" else dtype
         self._whole = count == 1 and self._floats is self.tensor
-        self._way: Way | None = None
         self._uploads: list[Any] = []  # pinned, for frames in host memory of a tensor on a GPU
 
     def black(self, low: float) -> None:
@@ -145,39 +133,24 @@ class Picture:
 
     def put(self, frame: sluice.Frame, settings: Mapping[str, Any], at: int = 0) -> sluice.Area:
         """Queues the conversion of a frame, which may be released then. Raises what sluice.convert does."""
-        if self._way is None or self._way.shape != frame.shape or self._way.settings is not settings or frame.new_format:
-            self._way = self._find_way(frame, settings)
-        way, place = self._way, self.tensor if self._whole else self._floats[at:at + 1]
-        to = self._upload() if way.uploads else place
-        if way.swapped:
-            area = _swapped(to, frame, way.how)
+        image, (low, high) = frame[0], settings["range"]
+        how = {"fit": FITS[settings["fit"]], "filter": FILTERS.get(settings["filter"], settings["filter"]), "border": settings["fill"],
+               "scale": high - low, "bias": low, "flip": _flip(image, settings["flip"])}
+        place = to = self.tensor if self._whole else self._floats[at:at + 1]
+        uploads = image.device == "host" != self._memory.device
+        if uploads:
+            to, how["stream"] = self._upload(), self._host
+        if settings["order"] == "bgra" and image.pixel_format is None and image.ndim == 3 and image.shape[2] >= 3:
+            area = _swapped(to, frame, how)
         else:
-            area = sluice.convert(to, frame, **way.how)
-        if way.uploads:
+            area = sluice.convert(to, frame, **how)
+        if uploads:
             self._memory.copy(place, to)
-        if way.floats:
-            low, high = settings["range"]
+        if "float" in image.dtype:
             self._memory.clamp(place, min(low, high), max(low, high), low)
         if self._floats is not self.tensor:
             self._memory.copy(self.tensor[at:at + 1], place)
         return area
-
-    def size_of(self, frame: sluice.Frame) -> tuple[int, int]:
-        """Width and height of a frame's picture. Before it is released."""
-        if self._way is None or self._way.shape != frame.shape or frame.new_format:
-            return _size_of(frame[0])
-        return self._way.size
-
-    def _find_way(self, frame: sluice.Frame, settings: Mapping[str, Any]) -> "Way":
-        """Frames of one format are all converted alike."""
-        image, (low, high) = frame[0], settings["range"]
-        uploads = image.device == "host" != self._memory.device
-        how = {"fit": FITS[settings["fit"]], "filter": FILTERS.get(settings["filter"], settings["filter"]), "border": settings["fill"],
-               "scale": high - low, "bias": low, "flip": _flip(image, settings["flip"])}
-        if uploads:
-            how["stream"] = self._host
-        swapped = settings["order"] == "bgra" and image.pixel_format is None and image.ndim == 3 and image.shape[2] >= 3
-        return Way(frame.shape, settings, how, uploads, swapped, "float" in image.dtype, _size_of(image))
 
     def repeat(self, at: int) -> None:
         """The rest of a block is the last frame before `at`."""
@@ -191,10 +164,6 @@ class Picture:
         else:
             self._uploads.append(self._uploads.pop(0))
         return self._uploads[-1]
-
-
-def _size_of(image: sluice.Array) -> tuple[int, int]:
-    return image.width or image.shape[1], image.height or image.shape[0]
 
 
 def _flip(image: sluice.Array, flip: str) -> Any:
@@ -240,7 +209,5 @@ class Sender:
 
 def size_of(picture: Any) -> tuple[int, int]:
     """Width and height of a tensor: its channels are first or last."""
-    shape = [int(each) for each in picture.shape][-3:]
-    if len(shape) == 3:
-        shape = shape[1:] if shape[0] in (1, 3, 4) else shape[:2]
-    return shape[1], shape[0]
+    first, second, third = [1, 1, 1, *map(int, picture.shape)][-3:]
+    return (third, second) if first in (1, 3, 4) else (second, first)
