@@ -129,7 +129,8 @@ class Host:
         self.sheet = sheet.Sheet(options) if options.sheet or options.record else None
         self.pictures = queue.Queue(maxsize=4)  # for the sheet
         self.label = "as it begins"
-        self.began = self.engine_is_new = False  # whether the engine has, until its first picture of an input; and after that
+        self.new_session = False  # the engine has begun, and has not sent a picture of an input yet
+        self.must_repeat = False  # it has not been sent what was sent before
         self.osc = Osc(options.osc) if options.at else None
 
     def player(self):
@@ -145,13 +146,13 @@ class Host:
 
     def received(self, frame, now):
         meta = frame.meta_json
-        self.began |= frame.new_session
+        self.new_session |= frame.new_session
         if self.options.output.startswith("cipd:"):
             meta = {"n": -1, "t": now}  # cuda-link's protocol has none: a flash is all that tells
         elif not isinstance(meta, dict) or "n" not in meta:
             return  # a picture without an input: nothing was played yet
-        new, self.began = self.began, False
-        self.engine_is_new |= new
+        new, self.new_session = self.new_session, False
+        self.must_repeat |= new
         self.figures.received(frame, meta, now, new, self.options.flash > 0)
         if self.sheet and self.sheet.is_due(now):
             with contextlib.suppress(queue.Full):
@@ -223,8 +224,8 @@ class Host:
     def step(self):
         for child in self.children.values():
             child.watch()
-        if self.engine_is_new and self.osc:
-            self.engine_is_new = False
+        if self.must_repeat and self.osc:
+            self.must_repeat = False
             self.osc.send_again()
             self.figures.changed()
         with contextlib.suppress(queue.Empty):
