@@ -145,6 +145,19 @@ static void json_answer(struct json *json, const struct top *top, const struct t
     json_close_array(json);
 }
 
+void top_json_channel(struct json *json, const struct top *top, const struct top_channel *channel)
+{
+    struct top_cell note;
+    json_pair_string(json, "name", channel->entry.name);
+    json_pair_string(json, "state", top_state(channel));
+    json_pair_uint(json, "pid", channel->entry.pid);
+    json_pair_uint(json, "uid", channel->entry.uid);
+    if (top_channels.note(channel, &note))
+        json_pair_string(json, "reason", note.text);
+    else if (channel->answered)
+        json_answer(json, top, channel);
+}
+
 static void print_json(const struct top *top, const struct top_sorted *sorted, size_t count, bool compact)
 {
     struct json json;
@@ -155,17 +168,8 @@ static void print_json(const struct top *top, const struct top_sorted *sorted, s
     json_key(&json, "channels");
     json_array(&json);
     for (size_t i = 0; i < count; i++) {
-        const struct top_channel *channel = sorted[i].row;
-        struct top_cell note;
         json_object(&json);
-        json_pair_string(&json, "name", channel->entry.name);
-        json_pair_string(&json, "state", top_state(channel));
-        json_pair_uint(&json, "pid", channel->entry.pid);
-        json_pair_uint(&json, "uid", channel->entry.uid);
-        if (top_channels.note(channel, &note))
-            json_pair_string(&json, "reason", note.text);
-        else if (channel->answered)
-            json_answer(&json, top, channel);
+        top_json_channel(&json, top, sorted[i].row);
         json_close(&json);
     }
     json_close_array(&json);

@@ -201,6 +201,9 @@ struct top_options {
     uint32_t count; /* tables to print; 0: no limit */
 };
 
+/* The keys of a channel, within an object. */
+void top_json_channel(struct json *json, const struct top *top, const struct top_channel *channel);
+
 int top_print(struct top *top, const struct top_options *options);
 int top_live(struct top *top, const struct top_options *options);
 
