@@ -16,7 +16,7 @@
 #include "external.h"
 
 static const struct command *const commands[] = {
-    &ls_command,   &info_command,   &top_command, &play_command,   &view_command, &record_command,
+    &ls_command,   &info_command,   &top_command, &web_command,    &play_command, &view_command,  &record_command,
     &snap_command, &bridge_command, &run_command, &doctor_command, &demo_command, &bench_command,
 };
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])

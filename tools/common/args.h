@@ -40,7 +40,7 @@ struct command {
 };
 
 extern const struct command ls_command, info_command, play_command, view_command, record_command, snap_command,
-    bridge_command, run_command, doctor_command, demo_command, bench_command, top_command;
+    bridge_command, run_command, doctor_command, demo_command, bench_command, top_command, web_command;
 
 struct args {
     const struct command *command;

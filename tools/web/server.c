@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One thread of libmicrohttpd serves all connections; this one looks once a second for those that take too long.
+ */
+#include "server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../common/args.h"
+#include "../common/term.h"
+#include "h264.h"
+
+#define ACCEPTED      1200            /* connections that get at least a 503 */
+#define OWN_FILES     256             /* descriptors for all else */
+#define REQUEST_TIME  (10 * SLUICE_S) /* for a whole request to arrive */
+#define ANSWER_TIME   (60 * SLUICE_S) /* for an answer that has an end to be taken */
+#define PICTURE_TIME  (2 * SLUICE_S)  /* for a single picture to come */
+#define IDLE_SECONDS  30u             /* for a viewer that takes nothing */
+#define UNSENT_BYTES  (128 << 10)     /* that wait in the kernel, of one connection */
+#define HEADER_MEMORY (16 << 10)
+
+/* ---- the address ---- */
+
+static bool split_address(const char *listen, char host[256], char port[8])
+{
+    const char *colon = strrchr(listen, ':');
+    bool bracket = listen[0] == '[';
+    if (bracket && (!strchr(listen, ']') || (colon && colon < strchr(listen, ']'))))
+        colon = NULL;
+    size_t length = colon ? (size_t)(colon - listen) : strlen(listen);
+    if (length >= 256 || length <= 2u * bracket || (colon && (strlen(colon) < 2 || strlen(colon) > 6)))
+        return false;
+    snprintf(host, 256, "%.*s", (int)(length - 2u * bracket), listen + bracket);
+    snprintf(port, 8, "%s", colon ? colon + 1 : "8030");
+    return true;
+}
+
+static bool is_loopback(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+static int listen_on(const struct addrinfo *info)
+{
+    int one = 1, fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, ACCEPTED) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* Returns the socket, or -1 after a message. */
+static int open_socket(const struct web_settings *settings, int *code)
+{
+    char host[256], port[8];
+    struct addrinfo *info, hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV };
+    *code = EXIT_USAGE;
+    if (!split_address(settings->listen, host, port)) {
+        say_error("web", "--listen takes ADDRESS:PORT, as in 127.0.0.1:8030 or [::1]:8030, not '%s'.",
+                  settings->listen);
+        return -1;
+    }
+    int failed = getaddrinfo(host, port, &hints, &info);
+    if (failed) {
+        say_error("web", "cannot listen on '%s': %s.", settings->listen, gai_strerror(failed));
+        return -1;
+    }
+    int fd = -1;
+    if (!is_loopback(info->ai_addr) && !settings->token[0]) {
+        say_error("web", "%s can be reached from other machines: give --token auto, or a token of your own.", host);
+    } else if ((fd = listen_on(info)) < 0) {
+        *code = EXIT_FAILED;
+        say_error("web", "cannot listen on %s: %s%s", settings->listen, strerror(errno),
+                  errno == EADDRINUSE ? "; --listen takes another port." : ".");
+    }
+    freeaddrinfo(info);
+    return fd;
+}
+
+static unsigned port_of(int fd)
+{
+    struct sockaddr_storage address = { 0 };
+    socklen_t size = sizeof address;
+    getsockname(fd, (struct sockaddr *)&address, &size);
+    return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                               : ((struct sockaddr_in *)&address)->sin_port);
+}
+
+static void say_address(const struct web_server *server, unsigned port)
+{
+    const struct web_settings *settings = server->settings;
+    char host[256], text[8];
+    split_address(settings->listen, host, text);
+    bool any = strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+    const char *shown = any ? server->hosts[0] : host;
+    printf(strchr(shown, ':') ? "http://[%s]:%u/" : "http://%s:%u/", shown, port);
+    printf("%s%s\n", settings->generated ? "?token=" : "", settings->generated ? settings->token : "");
+    fflush(stdout);
+}
+
+/* ---- connections ---- */
+
+static void *uri_begins(void *context, const char *uri, struct MHD_Connection *connection)
+{
+    struct web_exchange *exchange = calloc(1, sizeof *exchange);
+    (void)context;
+    (void)connection;
+    if (exchange)
+        web_request_parse(&exchange->request, uri);
+    return exchange;
+}
+
+static void free_exchange(struct web_exchange *exchange)
+{
+    if (exchange->joined)
+        web_viewer_leave(&exchange->viewer);
+    free(exchange->job.bytes);
+    free(exchange);
+}
+
+static struct web_client *client_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static enum MHD_Result answer_request(void *context, struct MHD_Connection *connection, const char *url,
+                                      const char *method, const char *version, const char *upload, size_t *upload_size,
+                                      void **exchange)
+{
+    struct web_server *server = context;
+    struct web_client *client = client_of(connection);
+    struct web_exchange *own = *exchange;
+    (void)url;
+    (void)version;
+    (void)upload;
+    (void)upload_size;
+    if (!client || !own)
+        return MHD_NO;
+    if (!own->begun) {
+        own->begun_ns = now_ns();
+        pthread_mutex_lock(&server->lock);
+        client->exchange = own;
+        pthread_mutex_unlock(&server->lock);
+    }
+    return web_answer(server, client, own, method);
+}
+
+static void request_ends(void *context, struct MHD_Connection *connection, void **exchange,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct web_server *server = context;
+    struct web_client *client = client_of(connection);
+    (void)code;
+    pthread_mutex_lock(&server->lock);
+    if (client) {
+        client->exchange = NULL;
+        client->since_ns = now_ns();
+    }
+    pthread_mutex_unlock(&server->lock);
+    if (*exchange)
+        free_exchange(*exchange);
+    *exchange = NULL;
+}
+
+static void add_client(struct web_server *server, struct MHD_Connection *connection, void **socket_context)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct web_client *client = calloc(1, sizeof *client);
+    int one = 1, unsent = UNSENT_BYTES;
+    if (!client || !info) {
+        free(client);
+        return;
+    }
+    *client = (struct web_client){ .connection = connection, .fd = info->connect_fd, .since_ns = now_ns() };
+    setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(client->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+    pthread_mutex_lock(&server->lock);
+    client->over = server->client_count >= WEB_CONNECTIONS;
+    server->client_count += !client->over;
+    client->after = server->clients;
+    if (client->after)
+        client->after->before = client;
+    server->clients = client;
+    pthread_mutex_unlock(&server->lock);
+    *socket_context = client;
+}
+
+static void remove_client(struct web_server *server, struct web_client *client)
+{
+    pthread_mutex_lock(&server->lock);
+    server->client_count -= !client->over;
+    if (client->after)
+        client->after->before = client->before;
+    if (client->before)
+        client->before->after = client->after;
+    else
+        server->clients = client->after;
+    pthread_mutex_unlock(&server->lock);
+    free(client);
+}
+
+static void connection_changes(void *context, struct MHD_Connection *connection, void **socket_context,
+                               enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        add_client(context, connection, socket_context);
+    else if (*socket_context)
+        remove_client(context, *socket_context);
+}
+
+/* ---- what takes too long ---- */
+
+static bool has_hung_up(int fd)
+{
+    struct pollfd one = { .fd = fd, .events = POLLRDHUP };
+    return poll(&one, 1, 0) > 0 && one.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
+static void look_at(struct web_client *client)
+{
+    struct web_exchange *exchange = client->exchange;
+    int64_t now = now_ns();
+    if (!exchange) {
+        if (now - client->since_ns > REQUEST_TIME)
+            shutdown(client->fd, SHUT_RDWR);
+        return;
+    }
+    bool late = exchange->viewer.single && now - exchange->begun_ns > PICTURE_TIME;
+    if (exchange->joined && (late || has_hung_up(client->fd)))
+        web_viewer_end(&exchange->viewer);
+    if (!exchange->streams && now - exchange->begun_ns > ANSWER_TIME)
+        shutdown(client->fd, SHUT_RDWR);
+}
+
+static void look_at_clients(struct web_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    for (struct web_client *client = server->clients; client; client = client->after)
+        look_at(client);
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* ---- the server ---- */
+
+static unsigned connection_limit(void)
+{
+    struct rlimit files = { 0 };
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return WEB_CONNECTIONS;
+    files.rlim_cur = files.rlim_max < ACCEPTED + OWN_FILES ? files.rlim_max : ACCEPTED + OWN_FILES;
+    setrlimit(RLIMIT_NOFILE, &files);
+    return files.rlim_cur > OWN_FILES + WEB_CONNECTIONS ? (unsigned)files.rlim_cur - OWN_FILES : WEB_CONNECTIONS;
+}
+
+/* An escape is decoded by web_request_parse alone. */
+static size_t leave_escapes(void *context, struct MHD_Connection *connection, char *text)
+{
+    (void)context;
+    (void)connection;
+    return strlen(text);
+}
+
+static struct MHD_Daemon *start_daemon(struct web_server *server, int fd)
+{
+    return MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL,
+                            answer_request, server, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+                            connection_limit(), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_MEMORY,
+                            MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+                            MHD_OPTION_URI_LOG_CALLBACK, uri_begins, server, MHD_OPTION_UNESCAPE_CALLBACK,
+                            leave_escapes, NULL, MHD_OPTION_NOTIFY_COMPLETED, request_ends, server,
+                            MHD_OPTION_NOTIFY_CONNECTION, connection_changes, server, MHD_OPTION_END);
+}
+
+static void name_hosts(struct web_server *server, char host[256])
+{
+    if (gethostname(host, 256) != 0)
+        snprintf(host, 256, "localhost");
+    host[255] = 0;
+    server->hosts[server->host_count++] = host;
+    for (size_t i = 0; i < server->settings->host_count; i++)
+        server->hosts[server->host_count++] = server->settings->hosts[i];
+}
+
+static void serve(struct web_server *server)
+{
+    while (!stop_asked()) {
+        look_at_clients(server);
+        sleep_until(now_ns() + SLUICE_S);
+    }
+    MHD_quiesce_daemon(server->daemon);
+    web_stats_stop(&server->stats);
+    web_feeds_stop(&server->feeds);
+    MHD_stop_daemon(server->daemon);
+}
+
+/* "auto" becomes libx264 if that works, else none; another one has to work. */
+static bool choose_encoder(struct web_settings *settings)
+{
+    bool automatic = strcmp(settings->encoder, "auto") == 0;
+    const char *wanted = automatic ? "libx264" : settings->encoder;
+    settings->encoder = NULL;
+    if (strcmp(wanted, "none") == 0)
+        return true;
+    if (web_h264_works(wanted))
+        settings->encoder = wanted;
+    else if (!automatic)
+        say_error("web", "ffmpeg cannot encode with %s here; --encoder auto uses what there is.", wanted);
+    return automatic || settings->encoder;
+}
+
+int web_serve(struct web_settings *settings)
+{
+    struct web_server server = { .settings = settings };
+    char host[256];
+    int code, fd = open_socket(settings, &code);
+    if (fd < 0)
+        return code;
+    if (!choose_encoder(settings)) {
+        close(fd);
+        return EXIT_FAILED;
+    }
+    stop_on_signals();
+    signal(SIGPIPE, SIG_IGN);
+    name_hosts(&server, host);
+    snprintf(server.cookie, sizeof server.cookie, "sluice_%u", port_of(fd));
+    pthread_mutex_init(&server.lock, NULL);
+    web_feeds_open(&server.feeds, settings);
+    if (web_stats_open(&server.stats, settings) != 0 || !(server.daemon = start_daemon(&server, fd))) {
+        say_error("web", "cannot start a thread of the server: %s.", strerror(errno));
+        close(fd);
+        return EXIT_FAILED;
+    }
+    say_address(&server, port_of(fd));
+    serve(&server);
+    close(fd);
+    web_feeds_close(&server.feeds);
+    web_stats_close(&server.stats);
+    pthread_mutex_destroy(&server.lock);
+    return EXIT_DONE;
+}
