@@ -112,7 +112,10 @@ def stream(server, path):
     """Opens an answer without an end; the caller reads and closes the connection."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=LIMIT)
     connection.request("GET", path)
-    return connection, connection.getresponse()
+    response = connection.getresponse()
+    if response.status != 200:
+        raise RuntimeError(f"{path}: {response.status}: {response.read().decode()}")
+    return connection, response
 
 
 def read_parts(response):

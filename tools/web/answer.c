@@ -162,7 +162,7 @@ static void join_stream(struct web_client *client, struct web_exchange *exchange
     exchange->joined = true;
 }
 
-/* Waits for the next refresh of the numbers; false if the connection was suspended for that. */
+/* Waits for a refresh of the numbers that begins after the request; false if the connection was suspended for that. */
 static bool refreshed(struct web_server *server, struct web_client *client, struct web_exchange *exchange)
 {
     char problem[160];
@@ -172,8 +172,15 @@ static bool refreshed(struct web_server *server, struct web_client *client, stru
         exchange->viewer.single = true;
         join_stream(client, exchange, &server->stats.events);
     }
-    if (!web_viewer_take(&exchange->viewer) && !web_viewer_ended(&exchange->viewer, problem, sizeof problem))
-        return false;
+    for (;;) {
+        bool taken = web_viewer_take(&exchange->viewer);
+        if (!taken && !web_viewer_ended(&exchange->viewer, problem, sizeof problem))
+            return false;
+        if (!taken || web_stats_since(&server->stats, exchange->begun_ns))
+            break;
+        web_part_drop(exchange->viewer.part);
+        exchange->viewer.part = NULL;
+    }
     web_viewer_leave(&exchange->viewer);
     exchange->viewer = (struct web_viewer){ .single = false };
     exchange->joined = false;
@@ -229,8 +236,7 @@ static enum MHD_Result send_picture(struct web_server *server, struct web_client
     if (!web_viewer_take(&exchange->viewer)) {
         if (!web_viewer_ended(&exchange->viewer, problem, sizeof problem))
             return MHD_YES; /* suspended */
-        return refuse(client->connection, problem[0] ? 422 : 504,
-                      problem[0] ? problem : "No frame came within two seconds.");
+        return refuse(client->connection, problem[0] ? 422 : 504, problem[0] ? problem : "No frame came in time.");
     }
     const struct web_part *part = exchange->viewer.part; /* until the exchange ends */
     return send_response(client->connection, 200, "image/jpeg",
@@ -285,10 +291,8 @@ static bool has_channel(struct web_server *server, struct web_client *client, st
 {
     const char *name = exchange->request.name;
     *suspended = false;
-    if (web_stats_has(&server->stats, name))
+    if (!exchange->joined && web_stats_has(&server->stats, name))
         return true;
-    if (exchange->refreshed)
-        return false;
     web_stats_ask(&server->stats);
     *suspended = !refreshed(server, client, exchange);
     return !*suspended && web_stats_has(&server->stats, name);

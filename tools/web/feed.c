@@ -20,7 +20,7 @@
 #define PATIENCE    (50 * SLUICE_MS) /* for a frame, before the last one is looked at again */
 #define REOPEN_TIME (200 * SLUICE_MS)
 #define PAUSE       (300 * SLUICE_MS) /* after a failure */
-#define JOB_TIME    (2 * SLUICE_S)
+#define JOB_TIME    (3 * SLUICE_S)
 
 struct web_feed {
     struct web_feeds *feeds;
@@ -52,7 +52,7 @@ static void expire_jobs(struct web_feed *feed, bool all)
             continue;
         }
         *at = job->next;
-        web_job_fail(job, 504, feed->problem[0] ? feed->problem : "No frame came within two seconds.");
+        web_job_fail(job, 504, feed->problem[0] ? feed->problem : "No frame came in time.");
         job->done = true;
         MHD_resume_connection(job->connection);
     }

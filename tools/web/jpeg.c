@@ -8,6 +8,8 @@
 
 #include <turbojpeg.h>
 
+#define SMALL 65536 /* pixels */
+
 static int pixels_of(uint32_t format)
 {
     switch (format) {
@@ -24,7 +26,8 @@ static bool compress(struct web_jpeg *jpeg, const struct sluice_array *image, ui
     const struct sluice_plane *plane = &image->image.planes[0];
     int width = (int)image->image.width, height = (int)image->image.height,
         format = pixels_of(image->image.pixel_format);
-    int sampling = format == TJPF_GRAY ? TJSAMP_GRAY : TJSAMP_420;
+    /* Of a small picture each pixel counts. */
+    int sampling = format == TJPF_GRAY ? TJSAMP_GRAY : width * height <= SMALL ? TJSAMP_444 : TJSAMP_420;
     unsigned long most = tjBufSize(width, height, sampling);
     if (!jpeg->compressor && !(jpeg->compressor = tjInitCompress()))
         return false;

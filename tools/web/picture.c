@@ -60,6 +60,12 @@ static bool is_bytes(uint32_t format)
            format == SLUICE_PIXEL_BGR24 || format == SLUICE_PIXEL_GRAY8;
 }
 
+/* Its samples measure something, such as a distance, rather than light. */
+static bool is_measure(uint32_t format)
+{
+    return format == SLUICE_PIXEL_GRAY16 || format == SLUICE_PIXEL_GRAY_F32;
+}
+
 /* ---- numbers ---- */
 
 static bool draw_numbers(struct web_picture *picture, const struct sluice_array *array, const struct web_look *look,
@@ -138,7 +144,8 @@ bool web_picture_make(struct web_picture *picture, const struct sluice_array *ar
 {
     const struct sluice_image *image = &array->image;
     struct sluice_array whole = { 0 };
-    bool numbers = look->ranged || look->colour == WEB_COLOUR_GRAY || look->colour == WEB_COLOUR_HEAT ||
+    bool numbers = look->ranged || (look->colour == WEB_COLOUR_AUTO && is_measure(image->pixel_format)) ||
+                   look->colour == WEB_COLOUR_GRAY || look->colour == WEB_COLOUR_HEAT ||
                    (look->colour == WEB_COLOUR_AUTO && image->pixel_format == SLUICE_PIXEL_NONE);
     bool small = image->width <= width && image->height <= height && !look->crop_width;
     if (numbers)

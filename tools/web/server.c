@@ -25,7 +25,7 @@
 #define OWN_FILES     256             /* descriptors for all else */
 #define REQUEST_TIME  (10 * SLUICE_S) /* for a whole request to arrive */
 #define ANSWER_TIME   (60 * SLUICE_S) /* for an answer that has an end to be taken */
-#define PICTURE_TIME  (2 * SLUICE_S)  /* for a single picture to come */
+#define PICTURE_TIME  (4 * SLUICE_S)  /* for a single picture, or new numbers, to come */
 #define IDLE_SECONDS  30u             /* for a viewer that takes nothing */
 #define UNSENT_BYTES  (128 << 10)     /* that wait in the kernel, of one connection */
 #define HEADER_MEMORY (16 << 10)
@@ -155,13 +155,14 @@ static enum MHD_Result answer_request(void *context, struct MHD_Connection *conn
     (void)upload_size;
     if (!client || !own)
         return MHD_NO;
+    pthread_mutex_lock(&server->lock); /* look_at_clients reads the exchange, too */
     if (!own->begun) {
         own->begun_ns = now_ns();
-        pthread_mutex_lock(&server->lock);
         client->exchange = own;
-        pthread_mutex_unlock(&server->lock);
     }
-    return web_answer(server, client, own, method);
+    enum MHD_Result result = web_answer(server, client, own, method);
+    pthread_mutex_unlock(&server->lock);
+    return result;
 }
 
 static void request_ends(void *context, struct MHD_Connection *connection, void **exchange,

@@ -237,9 +237,11 @@ static void *refresh_loop(void *context)
         pthread_mutex_unlock(&stats->lock);
         top_refresh(&stats->top, &stats->stop);
         top_refresh_gpus(&stats->top);
-        publish(stats);
         pthread_mutex_lock(&stats->lock);
         stats->refreshed_ns = start;
+        pthread_mutex_unlock(&stats->lock);
+        publish(stats);
+        pthread_mutex_lock(&stats->lock);
         wait_until(stats, start + INTERVAL);
     }
     pthread_mutex_unlock(&stats->lock);
@@ -254,6 +256,14 @@ bool web_stats_ask(struct web_stats *stats)
     pthread_cond_signal(&stats->wanted);
     pthread_mutex_unlock(&stats->lock);
     return fresh;
+}
+
+bool web_stats_since(struct web_stats *stats, int64_t ns)
+{
+    pthread_mutex_lock(&stats->lock);
+    bool since = stats->refreshed_ns > ns;
+    pthread_mutex_unlock(&stats->lock);
+    return since;
 }
 
 int web_stats_open(struct web_stats *stats, const struct web_settings *settings)

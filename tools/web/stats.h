@@ -34,6 +34,9 @@ void web_stats_close(struct web_stats *stats);
  * next event says when they are. */
 bool web_stats_ask(struct web_stats *stats);
 
+/* True if the numbers are of a refresh that began after this time. */
+bool web_stats_since(struct web_stats *stats, int64_t ns);
+
 bool web_stats_has(struct web_stats *stats, const char *name);
 
 /* The texts: all channels, one channel (NULL: there is none of that name), metrics. The caller frees them. */

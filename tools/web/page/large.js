@@ -61,36 +61,43 @@ function failed(text) {
   later("retry", RETRY_WAIT, () => name && name === channel && start());
 }
 
-function startVideo(part, more) {
+// Both call ready(picture) for each picture that is shown, and return a function that ends them.
+
+function startVideo(more, ready) {
   const canvas = document.createElement("canvas");
-  stage.show(canvas, part);
-  return video.play(address("h264", "", more), canvas, () => message(""), error => failed(error.message));
+  return video.play(address("h264", "", more), canvas, () => ready(canvas), error => failed(error.message));
 }
 
-function startImages(part, more) {
+function startImages(more, ready) {
   const image = new Image();
   image.alt = channel;
-  image.onload = () => {
-    message("");
-    if (stop === end) stage.show(image, part);
-  };
-  image.onerror = () => stop === end && failed("No picture; trying again.");
-  if (!stage.picture) stage.show(image, part);
+  image.onload = () => ready(image);
+  image.onerror = () => failed("No picture; trying again.");
   image.src = address("mjpeg", "", more);
-  function end() {
+  return () => {
     image.onload = image.onerror = null;
     image.src = "";
-  }
-  return end;
+  };
 }
 
 // Starts, or starts again after a choice: the old picture stays until the new one is there.
 function start() {
   const more = cropped ? { x: cropped.x, y: cropped.y, w: cropped.width, h: cropped.height } : {};
-  const before = stop;
-  stop = null;
-  stop = $("codec").value === "h264" ? startVideo(cropped, more) : startImages(cropped, more);
-  before?.();
+  const old = stop, part = cropped;
+  let shown = false;
+  const ready = picture => {
+    if (shown) return;
+    shown = true;
+    message("");
+    stage.show(picture, part);
+    old?.();
+  };
+  const end = $("codec").value === "h264" ? startVideo(more, ready) : startImages(more, ready);
+  stop = () => {
+    end();
+    if (!shown) old?.();
+    shown = true;
+  };
   for (const kind of ["png", "npy"]) $(kind).href = address("snap", `.${kind}`);
   $("png").hidden = !image();
 }
@@ -283,7 +290,11 @@ $("out").onclick = () => stage.zoom(1 / 1.5);
 $("fit").onclick = () => stage.fit();
 $("one").onclick = () => stage.zoom(1 / stage.scale);
 $("full").onclick = fullScreen;
-$("array").onchange = choose;
+$("array").onchange = () => {
+  Object.assign($("range"), { checked: true });
+  for (const [id, value] of [["low", 0], ["high", 1000], ["index", 0], ["colour", "auto"]]) $(id).value = value;
+  choose();
+};
 $("index").onchange = choose;
 $("colour").onchange = start;
 $("codec").onchange = () => {
