@@ -10,7 +10,7 @@ const HISTORY = 120; // seconds
 const CROP_WAIT = 300, RANGE_WAIT = 150, VALUES_WAIT = 80, RETRY_WAIT = 1000; // ms
 const STREAMED = [1280, 720]; // a picture that is larger comes in parts once it is zoomed
 
-let channel = null, format = null, session = null, stop = null, cropped = null, timers = {};
+let channel = null, format = null, session = null, stop = null, playing = null, cropped = null, timers = {};
 let source = { width: 0, height: 0, planes: 1, low: null, high: null };
 const stage = new Stage($("stage"), moved, pointed);
 const histories = new Map();
@@ -24,7 +24,7 @@ function later(name, wait, what) {
 
 function look(more = {}) {
   const query = new URLSearchParams(), numbers = !$("numbers").hidden;
-  if ($("array").value) query.set("array", $("array").value);
+  if ($("array").value && $("array").value !== standard()?.name) query.set("array", $("array").value);
   if (numbers && $("colour").value !== "auto") query.set("colour", $("colour").value);
   if (numbers && Number($("index").value)) query.set("index", $("index").value);
   if (numbers && !$("range").checked && limits()) {
@@ -34,6 +34,9 @@ function look(more = {}) {
   for (const [key, value] of Object.entries(more)) query.set(key, value);
   return query.size || [...query].length ? `?${query}` : "";
 }
+
+// The array that the server shows if none is named.
+const standard = () => format?.arrays.find(one => one.image) ?? format?.arrays[0];
 
 const address = (tree, end = "", more) => `/${tree}/${encodeURIComponent(channel)}${end}${look(more)}`;
 
@@ -58,22 +61,23 @@ function message(text) {
 function failed(text) {
   const name = channel;
   message(text);
+  playing = null;
   later("retry", RETRY_WAIT, () => name && name === channel && start());
 }
 
 // Both call ready(picture) for each picture that is shown, and return a function that ends them.
 
-function startVideo(more, ready) {
+function startVideo(url, ready) {
   const canvas = document.createElement("canvas");
-  return video.play(address("h264", "", more), canvas, () => ready(canvas), error => failed(error.message));
+  return video.play(url, canvas, () => ready(canvas, canvas.width, canvas.height), error => failed(error.message));
 }
 
-function startImages(more, ready) {
+function startImages(url, ready) {
   const image = new Image();
   image.alt = channel;
-  image.onload = () => ready(image);
+  image.onload = () => ready(image, image.naturalWidth, image.naturalHeight);
   image.onerror = () => failed("No picture; trying again.");
-  image.src = address("mjpeg", "", more);
+  image.src = url;
   return () => {
     image.onload = image.onerror = null;
     image.src = "";
@@ -83,23 +87,27 @@ function startImages(more, ready) {
 // Starts, or starts again after a choice: the old picture stays until the new one is there.
 function start() {
   const more = cropped ? { x: cropped.x, y: cropped.y, w: cropped.width, h: cropped.height } : {};
+  const h264 = $("codec").value === "h264", url = address(h264 ? "h264" : "mjpeg", "", more);
+  for (const kind of ["png", "npy"]) $(kind).href = address("snap", `.${kind}`);
+  $("png").hidden = format && !image();
+  if (url === playing) return;
+  playing = url;
   const old = stop, part = cropped;
   let shown = false;
-  const ready = picture => {
+  const ready = (picture, width, height) => {
     if (shown) return;
     shown = true;
     message("");
+    if (!format) stage.size(width, height); // until more is known
     stage.show(picture, part);
     old?.();
   };
-  const end = $("codec").value === "h264" ? startVideo(more, ready) : startImages(more, ready);
+  const end = h264 ? startVideo(url, ready) : startImages(url, ready);
   stop = () => {
     end();
     if (!shown) old?.();
     shown = true;
   };
-  for (const kind of ["png", "npy"]) $(kind).href = address("snap", `.${kind}`);
-  $("png").hidden = !image();
 }
 
 // A zoomed picture that is larger than what is streamed comes as the part that is visible.
@@ -162,21 +170,18 @@ function showLimits() {
   $("highText").textContent = at ? number(at[1]) : "";
 }
 
-// Learns the size and the range of the array, then starts.
+// Learns the size of the array, and the range of numbers, then starts.
 async function choose() {
-  const name = channel;
-  const plain = image() && /^u?int8$/.test(array().dtype);
+  const name = channel, plain = image() && /^u?int8$/.test(array().dtype);
   $("numbers").hidden = !array() || Boolean(plain);
   cropped = null;
-  try {
-    const values = await ask(0, 0);
+  source = { width: image()?.width ?? 1, height: image()?.height ?? 1, planes: 1, low: null, high: null };
+  if (!plain) {
+    const values = await ask(0, 0).catch(() => ({}));
     if (name !== channel) return;
-    source = { width: values.width, height: values.height, planes: values.planes, low: values.low ?? null, high: values.high ?? null };
-    stage.size(source.width, source.height);
-  } catch {
-    if (name !== channel) return;
-    if (image()) stage.size(image().width, image().height);
+    Object.assign(source, values);
   }
+  stage.size(source.width, source.height);
   $("planes").hidden = source.planes < 2;
   $("index").max = source.planes - 1;
   showLimits();
@@ -188,9 +193,9 @@ async function readFormat() {
   const answer = await fetch(`/api/channels/${encodeURIComponent(name)}`);
   if (!answer.ok || name !== channel) return;
   format = (await answer.json()).arrays ?? { arrays: [] };
-  const wanted = $("array").value, first = format.arrays.find(one => one.image) ?? format.arrays[0];
+  const wanted = $("array").value;
   $("array").replaceChildren(...format.arrays.map(one => new Option(one.name)));
-  $("array").value = format.arrays.some(one => one.name === wanted) ? wanted : first?.name ?? "";
+  $("array").value = format.arrays.some(one => one.name === wanted) ? wanted : standard()?.name ?? "";
   choose();
 }
 
@@ -201,6 +206,8 @@ export function open(name) {
   document.title = `${name} – Sluice`;
   $("codec").value = localStorage.getItem("codec") === "h264" && !$("codec").disabled ? "h264" : "mjpeg";
   $("array").replaceChildren();
+  $("numbers").hidden = true;
+  start();
   readFormat();
   $("stage").focus({ preventScroll: true });
 }
@@ -211,12 +218,13 @@ export function close() {
   stop = null;
   stage.show(null, null);
   message("");
-  channel = format = session = cropped = null;
+  channel = format = session = playing = cropped = null;
   document.title = "Sluice";
 }
 
 // The server was away, and is back.
 export function again() {
+  playing = null;
   if (channel) readFormat();
 }
 
