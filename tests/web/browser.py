@@ -205,8 +205,10 @@ def main():
     sluice, clock = sys.argv[1:3]
     pictures = pathlib.Path(sys.argv[3]) if len(sys.argv) > 3 else None
     lint = Lint()
-    if not chromium.find():
-        lint.check("the page in a browser", [], skip="chromium is not installed")
+    with Place(sluice, clock) as place:
+        why = place.lacks_web() or (None if chromium.find() else "chromium is not installed")
+    if why:
+        lint.check("the page in a browser", [], skip=why)
         lint.finish()
     with Place(sluice, clock) as place, Chromium() as browser:
         page = Page(lint, place, browser, pictures)

@@ -30,11 +30,11 @@ def until(condition, what):
 
 class Place:
     """A folder of channels, the programs that use it, and the server."""
-    def __init__(self, sluice, clock):
+    def __init__(self, sluice, clock, **env):
         self.sluice, self.clock = sluice, clock
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sluice-web-"))
         (self.folder / "channels").mkdir(mode=0o700)
-        self.env = dict(os.environ, SLUICE_DIR=str(self.folder / "channels"))
+        self.env = dict(os.environ, SLUICE_DIR=str(self.folder / "channels"), **env)
         self.programs = []
 
     def __enter__(self):
@@ -61,6 +61,11 @@ class Place:
     def run(self, *arguments):
         return subprocess.run([str(word) for word in (self.sluice, *arguments)], env=self.env, text=True, capture_output=True,
                               stdin=subprocess.DEVNULL, timeout=LIMIT)
+
+    def lacks_web(self):
+        """Why there is no `sluice web` in this build, or None."""
+        said = self.run("web", "--listen", "none:").stderr
+        return "built without libmicrohttpd or libturbojpeg" if "this build has no web server" in said else None
 
     def write(self, name, size="1280x720", fps=30):
         """Starts a writer of the clock's pictures, and waits for its channel."""

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""sluice web, asked by HTTP. usage: serve.py SLUICE CLOCK"""
+"""sluice web, asked by HTTP. usage: serve.py SLUICE CLOCK DRIVER
+
+DRIVER is the fake one of tests/fake.
+"""
 import contextlib
 import itertools
 import json
@@ -161,6 +164,37 @@ def video(lint, server):
     connection.close()
 
 
+def without_ffmpeg(lint, sluice, clock):
+    with Place(sluice, clock, SLUICE_FFMPEG="/nowhere/ffmpeg") as place:
+        place.write("clock", "64x64")
+        named = place.run("web", "--encoder", "libx264", "--listen", "127.0.0.1:0")
+        server = place.serve()
+        lint.check("without ffmpeg there is no H.264", expect(
+            ("encoder", get(server, "/api/channels").json["encoder"], None), ("status", get(server, "/h264/clock").status, 404),
+            ("MJPEG", get(server, "/snap/clock.jpg").status, 200), ("an encoder that is named", named.returncode, 1)))
+
+
+def wide(lint, place, server):
+    place.write("wide", "65536x64", 0)
+    body = get(server, "/snap/wide.jpg").body
+    frame = re.search(rb"\xff\xc0..\x08(....)", body, re.S)
+    lint.check("a picture 65,536 wide", expect(("size", frame and struct.unpack(">HH", frame[1]), (1, 1280)),
+                                               ("PNG", png(get(server, "/snap/wide.png").body)[:2], (65536, 64))))
+
+
+def on_a_gpu(lint, sluice, clock, driver):
+    """The fake driver's memory cannot be read by the CPU: frames are fetched."""
+    with Place(sluice, clock, SLUICE_CUDA_DRIVER=driver, SLUICE_FAKE_FATAL="1", SLUICE_FAKE_APART="1") as place:
+        place.play("gpu", "--pattern", "--size", "640x360", "--device", "cuda:0")
+        server = place.serve()
+        width, height, _ = png(get(server, "/snap/gpu.png").body)
+        connection, response = stream(server, "/mjpeg/gpu")
+        part = next(read_parts(response))
+        connection.close()
+        lint.check("a channel on a GPU", expect(("device", get(server, "/api/channels/gpu").json["device"], "cuda:0"),
+                                                ("PNG", (width, height), (640, 360)), ("JPEG", part[:2], b"\xff\xd8")))
+
+
 # ---- who may ask ----
 
 def requests(lint, server):
@@ -285,11 +319,11 @@ def loris(lint, connection):
 
 
 def main():
-    sluice, clock = sys.argv[1:]
+    sluice, clock, driver = sys.argv[1:]
     lint = Lint()
     with Place(sluice, clock) as place:
-        if place.run("web", "--listen", "nowhere:0:0").stderr.count("this build has no web server"):
-            lint.check("sluice web", [], skip="built without libmicrohttpd or libturbojpeg")
+        if place.lacks_web():
+            lint.check("sluice web", [], skip=place.lacks_web())
             lint.finish()
         place.write("clock")
         place.write("still", "640x360", 0)
@@ -302,6 +336,9 @@ def main():
         sharing(lint, place, server)
         restart(lint, place, server)
         video(lint, server)
+        wide(lint, place, server)
+        without_ffmpeg(lint, sluice, clock)
+        on_a_gpu(lint, sluice, clock, driver)
         requests(lint, server)
         origins(lint, server)
         tokens(lint, place)
