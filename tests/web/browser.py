@@ -111,6 +111,17 @@ def restarts(page, server):
     page.check("it returns with the server, too", mark=browser.run("window.mark === 'the same page'"), ages=len(ages) == 5 or ages)
 
 
+def hidden(page):
+    """A tab that is hidden views nothing."""
+    browser = page.browser
+    hide = "Object.defineProperty(document, 'hidden', {{ value: {}, configurable: true }}); document.dispatchEvent(new Event('visibilitychange'))"
+    browser.run(hide.format("true"))
+    until(lambda: not page.place.readers("clock"), "the reader stays")
+    browser.run(hide.format("false"))
+    until(lambda: page.place.readers("clock"), "no reader comes")
+    page.check("a hidden tab views nothing, until it is shown", ages=len(browser.run(f"{AGE}(5)")) == 5)
+
+
 def choose(page, name, size):
     page.browser.run(f"array.value = '{name}'; array.onchange()")
     page.browser.until(f"{SHOWN} === {size}")
@@ -220,6 +231,7 @@ def main():
         grid(page, server)
         large(page)
         video(page)
+        hidden(page)
         restarts(page, server)
         numbers(page)
         parts(page, server)

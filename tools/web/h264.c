@@ -17,6 +17,7 @@
 
 #include "../common/term.h"
 #include "../media/media.h"
+#include "jpeg.h"
 
 #define PACKET_MAX  (16u << 20)
 #define PUSH_TIME   SLUICE_S
@@ -149,17 +150,6 @@ static void stop(struct web_h264 *h264)
 
 /* ---- what goes in ---- */
 
-static int pixels_of(uint32_t format)
-{
-    switch (format) {
-    case SLUICE_PIXEL_RGBA: return TJPF_RGBX;
-    case SLUICE_PIXEL_BGRA: return TJPF_BGRX;
-    case SLUICE_PIXEL_BGR24: return TJPF_BGR;
-    case SLUICE_PIXEL_GRAY8: return TJPF_GRAY;
-    default: return TJPF_RGB;
-    }
-}
-
 bool web_h264_take(struct web_h264 *h264, const struct sluice_array *image)
 {
     const struct sluice_plane *plane = &image->image.planes[0];
@@ -180,7 +170,7 @@ bool web_h264_take(struct web_h264 *h264, const struct sluice_array *image)
         return false;
     size_t luma = (size_t)width * height;
     unsigned char *planes[3] = { h264->planes, h264->planes + luma, h264->planes + luma + luma / 4 };
-    int format = pixels_of(image->image.pixel_format);
+    int format = web_jpeg_pixels(image->image.pixel_format);
     bool gray = format == TJPF_GRAY;
     if (gray)
         memset(planes[1], 128, luma / 2);

@@ -10,7 +10,7 @@
 
 #define SMALL 65536 /* pixels */
 
-static int pixels_of(uint32_t format)
+int web_jpeg_pixels(uint32_t format)
 {
     switch (format) {
     case SLUICE_PIXEL_RGBA: return TJPF_RGBX;
@@ -25,7 +25,7 @@ static bool compress(struct web_jpeg *jpeg, const struct sluice_array *image, ui
 {
     const struct sluice_plane *plane = &image->image.planes[0];
     int width = (int)image->image.width, height = (int)image->image.height,
-        format = pixels_of(image->image.pixel_format);
+        format = web_jpeg_pixels(image->image.pixel_format);
     /* Of a small picture each pixel counts. */
     int sampling = format == TJPF_GRAY ? TJSAMP_GRAY : width * height <= SMALL ? TJSAMP_444 : TJSAMP_420;
     unsigned long most = tjBufSize(width, height, sampling);

@@ -15,6 +15,9 @@
 /* What comes before the first part. */
 #define WEB_PART_HEAD "--" WEB_BOUNDARY "\r\nContent-Type: image/jpeg\r\n\r\n"
 
+/* libturbojpeg's name for the pixels of a web_picture. */
+int web_jpeg_pixels(uint32_t format);
+
 /* Initialise with zeros. */
 struct web_jpeg {
     void *compressor;

@@ -222,7 +222,14 @@ export function close() {
   document.title = "Sluice";
 }
 
-// The server was away, and is back.
+// Nobody looks.
+export function pause() {
+  clearTimeout(timers.retry);
+  stop?.();
+  stop = playing = null;
+}
+
+// Somebody looks again, or the server was away and is back.
 export function again() {
   playing = null;
   if (channel) readFormat();

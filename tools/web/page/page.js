@@ -117,8 +117,10 @@ function take(answer) {
   large.update(channels, answer.encoder);
 }
 
+let events = null;
+
 function connect() {
-  const events = new EventSource("/api/events");
+  events = new EventSource("/api/events");
   events.onmessage = event => take(JSON.parse(event.data));
   events.onopen = () => {
     if (waiting) large.again();
@@ -129,6 +131,16 @@ function connect() {
     $("summary").textContent = "The server does not answer; trying again.";
   };
 }
+
+// A browser keeps six connections to a server for all its tabs: one that is hidden uses none.
+document.addEventListener("visibilitychange", () => {
+  events.close();
+  if (document.hidden) large.pause();
+  else {
+    connect();
+    large.again();
+  }
+});
 
 // ---- keys ----
 
