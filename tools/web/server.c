@@ -4,9 +4,8 @@
  */
 #include "server.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
@@ -20,6 +19,7 @@
 #include "../common/args.h"
 #include "../common/term.h"
 #include "h264.h"
+#include "listen.h"
 
 #define ACCEPTED      1200            /* connections that get at least a 503 */
 #define OWN_FILES     256             /* descriptors for all else */
@@ -29,92 +29,6 @@
 #define IDLE_SECONDS  30u             /* for a viewer that takes nothing */
 #define UNSENT_BYTES  (128 << 10)     /* that wait in the kernel, of one connection */
 #define HEADER_MEMORY (16 << 10)
-
-/* ---- the address ---- */
-
-static bool split_address(const char *listen, char host[256], char port[8])
-{
-    const char *colon = strrchr(listen, ':');
-    bool bracket = listen[0] == '[';
-    if (bracket && (!strchr(listen, ']') || (colon && colon < strchr(listen, ']'))))
-        colon = NULL;
-    size_t length = colon ? (size_t)(colon - listen) : strlen(listen);
-    if (length >= 256 || length <= 2u * bracket || (colon && (strlen(colon) < 2 || strlen(colon) > 6)))
-        return false;
-    snprintf(host, 256, "%.*s", (int)(length - 2u * bracket), listen + bracket);
-    snprintf(port, 8, "%s", colon ? colon + 1 : "8030");
-    return true;
-}
-
-static bool is_loopback(const struct sockaddr *address)
-{
-    if (address->sa_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
-    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
-}
-
-static int listen_on(const struct addrinfo *info)
-{
-    int one = 1, fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, ACCEPTED) == 0)
-        return fd;
-    int error = errno;
-    close(fd);
-    errno = error;
-    return -1;
-}
-
-/* Returns the socket, or -1 after a message. */
-static int open_socket(const struct web_settings *settings, int *code)
-{
-    char host[256], port[8];
-    struct addrinfo *info, hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV };
-    *code = EXIT_USAGE;
-    if (!split_address(settings->listen, host, port)) {
-        say_error("web", "--listen takes ADDRESS:PORT, as in 127.0.0.1:8030 or [::1]:8030, not '%s'.",
-                  settings->listen);
-        return -1;
-    }
-    int failed = getaddrinfo(host, port, &hints, &info);
-    if (failed) {
-        say_error("web", "cannot listen on '%s': %s.", settings->listen, gai_strerror(failed));
-        return -1;
-    }
-    int fd = -1;
-    if (!is_loopback(info->ai_addr) && !settings->token[0]) {
-        say_error("web", "%s can be reached from other machines: give --token auto, or a token of your own.", host);
-    } else if ((fd = listen_on(info)) < 0) {
-        *code = EXIT_FAILED;
-        say_error("web", "cannot listen on %s: %s%s", settings->listen, strerror(errno),
-                  errno == EADDRINUSE ? "; --listen takes another port." : ".");
-    }
-    freeaddrinfo(info);
-    return fd;
-}
-
-static unsigned port_of(int fd)
-{
-    struct sockaddr_storage address = { 0 };
-    socklen_t size = sizeof address;
-    getsockname(fd, (struct sockaddr *)&address, &size);
-    return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                               : ((struct sockaddr_in *)&address)->sin_port);
-}
-
-static void say_address(const struct web_server *server, unsigned port)
-{
-    const struct web_settings *settings = server->settings;
-    char host[256], text[8];
-    split_address(settings->listen, host, text);
-    bool any = strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
-    const char *shown = any ? server->hosts[0] : host;
-    printf(strchr(shown, ':') ? "http://[%s]:%u/" : "http://%s:%u/", shown, port);
-    printf("%s%s\n", settings->generated ? "?token=" : "", settings->generated ? settings->token : "");
-    fflush(stdout);
-}
 
 /* ---- connections ---- */
 
@@ -332,7 +246,7 @@ int web_serve(struct web_settings *settings)
 {
     struct web_server server = { .settings = settings };
     char host[256];
-    int code, fd = open_socket(settings, &code);
+    int code, fd = web_listen(settings, &code);
     if (fd < 0)
         return code;
     if (!choose_encoder(settings)) {
@@ -342,7 +256,7 @@ int web_serve(struct web_settings *settings)
     stop_on_signals();
     signal(SIGPIPE, SIG_IGN);
     name_hosts(&server, host);
-    snprintf(server.cookie, sizeof server.cookie, "sluice_%u", port_of(fd));
+    snprintf(server.cookie, sizeof server.cookie, "sluice_%u", web_port(fd));
     pthread_mutex_init(&server.lock, NULL);
     web_feeds_open(&server.feeds, settings);
     if (web_stats_open(&server.stats, settings) != 0 || !(server.daemon = start_daemon(&server, fd))) {
@@ -350,7 +264,7 @@ int web_serve(struct web_settings *settings)
         close(fd);
         return EXIT_FAILED;
     }
-    say_address(&server, port_of(fd));
+    web_say_address(settings, server.hosts[0], web_port(fd));
     serve(&server);
     close(fd);
     web_feeds_close(&server.feeds);

@@ -37,6 +37,9 @@ bool web_stats_ask(struct web_stats *stats);
 /* True if the numbers are of a refresh that began after this time. */
 bool web_stats_since(struct web_stats *stats, int64_t ns);
 
+/* False for channels whose writer was dead before they were seen first, as in sluice top. */
+bool web_stats_shown(const struct top_channel *channel);
+
 bool web_stats_has(struct web_stats *stats, const char *name);
 
 /* The texts: all channels, one channel (NULL: there is none of that name), metrics. The caller frees them. */

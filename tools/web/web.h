@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sluice web: what its files share. request.c parses, server.c answers, stats.c has the numbers, feed.c reads a
- * channel, view.c makes one picture of it for any number of viewers, stream.c hands that out.
+ * sluice web: what its files share. server.c has the connections, answer.c answers them, request.c parses; stats.c has
+ * the numbers; feed.c reads a channel, view.c makes a picture of it for any number of viewers, stream.c hands that out.
  */
 #ifndef TOOLS_WEB_H
 #define TOOLS_WEB_H
