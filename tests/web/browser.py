@@ -192,6 +192,17 @@ def snapshots(page, server):
     page.check("keys save a PNG and a NumPy file")
 
 
+def token(page):
+    """The address that is printed works, also as a link on another site."""
+    browser, server = page.browser, page.place.serve("--token", "auto")
+    tiles = "location.search === '' && document.querySelectorAll('#grid .tile').length"
+    browser.go("data:text/html,<a>")
+    browser.until("document.querySelector('a') !== null")
+    browser.run(f"document.querySelector('a').href = '{server.url}'; document.querySelector('a').click()")
+    page.check("a token becomes a cookie, and leaves the address", tiles=browser.until(tiles) >= 3)
+    server.terminate()
+
+
 def looks(page):
     browser, colour = page.browser, "getComputedStyle(document.body).backgroundColor"
     browser.theme("light")
@@ -237,9 +248,10 @@ def main():
         parts(page, server)
         snapshots(page, server)
         looks(page)
-        page.check("no error of a script, nothing against the policy", complaints=browser.complaints() == [] or browser.complaints())
         others = [url for url in browser.asked() if not url.startswith((server.url, f"blob:{server.url}", "data:"))]
         page.check("no request to another host", others=others == [] or others)
+        token(page)
+        page.check("no error of a script, nothing against the policy", complaints=browser.complaints() == [] or browser.complaints())
     lint.finish()
 
 

@@ -136,21 +136,23 @@ static unsigned check(const struct web_server *server, const struct web_client *
     return exchange->request.status;
 }
 
-/* "/?token=T" becomes a cookie, so that the token leaves the address bar. */
+/* "/?token=T" becomes a cookie, and the token leaves the address bar. A redirect would not do: a browser that follows a
+ * link of another site to it sends no cookie on the way. */
 static enum MHD_Result sign_in(const struct web_server *server, struct MHD_Connection *connection, const char *token)
 {
+    static const char page[] = "<!doctype html><meta http-equiv=\"refresh\" content=\"0; url=/\">\n";
     char cookie[WEB_TOKEN + 96];
     const char *expected = server->settings->token;
     if (expected[0] && !web_token_equal(token, expected))
         return refuse(connection, 401, "That is not the token that sluice web printed.");
-    struct MHD_Response *response = MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(sizeof page - 1, (void *)page, MHD_RESPMEM_PERSISTENT);
     if (!response)
         return MHD_NO;
     snprintf(cookie, sizeof cookie, "%s=%s; HttpOnly; SameSite=Strict; Path=/", server->cookie, expected);
     if (expected[0])
         MHD_add_response_header(response, "Set-Cookie", cookie);
-    MHD_add_response_header(response, "Location", "/");
-    return send_response(connection, 303, "text/plain", response);
+    return send_response(connection, 200, "text/html; charset=utf-8", response);
 }
 
 /* ---- answers that take time ---- */

@@ -9,6 +9,7 @@
 #include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,15 +21,20 @@
 
 static bool split_address(const char *listen, char host[256], char port[8])
 {
-    const char *colon = strrchr(listen, ':');
     bool bracket = listen[0] == '[';
-    if (bracket && (!strchr(listen, ']') || (colon && colon < strchr(listen, ']'))))
-        colon = NULL;
-    size_t length = colon ? (size_t)(colon - listen) : strlen(listen);
-    if (length >= 256 || length <= 2u * bracket || (colon && (strlen(colon) < 2 || strlen(colon) > 6)))
+    const char *start = listen + bracket, *end = bracket ? strchr(listen, ']') : strrchr(listen, ':');
+    if (bracket && !end)
         return false;
-    snprintf(host, 256, "%.*s", (int)(length - 2u * bracket), listen + bracket);
-    snprintf(port, 8, "%s", colon ? colon + 1 : "8030");
+    size_t length = end ? (size_t)(end - start) : strlen(start);
+    const char *rest = end ? end + bracket : start + length;
+    if (length == 0 || length >= 256 || (*rest && *rest != ':'))
+        return false;
+    const char *digits = *rest ? rest + 1 : "8030";
+    if (strlen(digits) < 1 || strlen(digits) > 5 || strspn(digits, "0123456789") != strlen(digits) ||
+        atoi(digits) > 65535)
+        return false;
+    snprintf(host, 256, "%.*s", (int)length, start);
+    snprintf(port, 8, "%s", digits);
     return true;
 }
 
