@@ -34,7 +34,8 @@ struct web_feed {
     /* used by its thread alone */
     sluice_reader *reader;
     struct readback readback;
-    uint64_t frames;
+    uint64_t frames; /* in all */
+    uint64_t before; /* of them before the reader was opened */
     int64_t opened_ns;
     char problem[160];
 };
@@ -98,6 +99,7 @@ static bool open_feed_reader(struct web_feed *feed)
     params.name = feed->name;
     params.open_timeout_ns = SLUICE_LATER;
     feed->opened_ns = now_ns();
+    feed->before = feed->frames;
     if (cipd_init_reader("web", &params, &cipd, 0) == 0 && sluice_reader_open(&feed->reader, &params) == SLUICE_OK)
         return true;
     snprintf(feed->problem, sizeof feed->problem, "%s", sluice_last_error());
@@ -135,6 +137,7 @@ static void run_jobs(struct web_feed *feed, const struct sluice_array *arrays, u
 static void serve_frame(struct web_feed *feed, struct sluice_frame *frame, struct web_view *views)
 {
     static _Thread_local struct sluice_array arrays[SLUICE_MAX_ARRAYS];
+    feed->problem[0] = 0;
     uint32_t count = list_arrays(feed, frame, arrays);
     feed->frames++;
     for (struct web_view *view = views; view && count; view = view->next)
@@ -157,7 +160,7 @@ static void serve_again(struct web_feed *feed, struct web_view *views, bool jobs
         else
             again = again || web_view_wanted(view);
     }
-    if (again && now_ns() - feed->opened_ns > REOPEN_TIME)
+    if (again && feed->frames > feed->before && now_ns() - feed->opened_ns > REOPEN_TIME)
         sluice_reader_close(&feed->reader);
 }
 
