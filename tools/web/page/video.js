@@ -4,7 +4,8 @@
 
 export const possible = window.isSecureContext && "VideoDecoder" in window;
 
-const QUEUE = 8; // packets that wait in the decoder before frames are skipped
+const QUEUE = 8;   // packets that wait in the decoder before frames are skipped
+const STILL = 100; // ms for which nothing is drawn while newer packets wait: decoding alone catches up
 
 // The decoder's name for the stream's profile and level, from the first key frame.
 function codecOf(packet) {
@@ -41,9 +42,15 @@ async function read(url, signal, part) {
 // Plays into a canvas until stop() is called; `fail` gets the error that ended it.
 export function play(url, canvas, shown, fail) {
   const pen = canvas.getContext("2d"), abort = new AbortController();
-  let decoder = null, codec = null, count = 0, skips = true;
+  let decoder = null, codec = null, count = 0, skips = true, drawn = 0;
 
   function show(frame) {
+    const now = performance.now();
+    if (decoder.decodeQueueSize > 0 && now - drawn < STILL) {
+      frame.close();
+      return;
+    }
+    drawn = now;
     if (canvas.width !== frame.displayWidth || canvas.height !== frame.displayHeight) {
       canvas.width = frame.displayWidth;
       canvas.height = frame.displayHeight;
