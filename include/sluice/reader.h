@@ -30,6 +30,9 @@ enum sluice_staged {
     SLUICE_STAGED_ALWAYS = 2,    /* copies also between peers: faster if a frame is read several times */
 };
 
+/* For hold: as many as the writer allows; sluice_reader_stats tells how many that are. */
+#define SLUICE_MOST UINT32_MAX
+
 /* For open_timeout_ns: open at once even if there is no writer; acquire waits for one. */
 #define SLUICE_LATER INT64_C(-1)
 
@@ -43,7 +46,8 @@ struct sluice_reader_params {
                                 this process. A channel on a GPU is read on a GPU */
     uint32_t depth;          /* IN_ORDER: unread frames that a dropping writer keeps for it, as far as
                                 slots allow; 0: 4, or what the channel allows */
-    uint32_t hold;           /* frames it will hold at once; 0: 1. At most the writer's max_slots - 2 */
+    uint32_t hold;           /* frames it will hold at once; 0: 1. At most the writer's max_slots - 2, which
+                                SLUICE_MOST asks for */
     uint32_t every;          /* take each n-th frame; 0: 1 */
     uint32_t writable;       /* 1: frames may be changed in place, if the writer allows it */
     int64_t open_timeout_ns; /* how long open waits for a writer; 0: not; or SLUICE_LATER */
@@ -181,7 +185,9 @@ struct sluice_reader_stats {
     uint64_t lost;           /* frames that a writer committed and its device never finished */
     uint32_t slots;          /* of the generation announced last */
     uint32_t generation;     /* its number; 0 before the first */
-    uint64_t reserved[2];
+    uint32_t hold;           /* granted: frames it may hold at once; 0 before the first writer */
+    uint32_t reserved32;
+    uint64_t reserved;
 };
 /* How many frames the reader has taken and missed, and with what latency. Set stats->size first.
  * Thread: any.

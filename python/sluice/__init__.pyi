@@ -568,6 +568,7 @@ class ReaderStats(NamedTuple):
     sessions: int
     held: int
     depth: int
+    hold: int
     lag: int
     latency_ns: int
     lost: int
@@ -728,7 +729,7 @@ class CipdInfo(NamedTuple):
 @final
 class Reader:
     def __new__(cls, name: str, *, mode: Literal["newest", "in_order"] = "newest", depth: int = 0,
-                hold: int | None = None, every: int = 1, writable: bool = False, wait: _Seconds | None = 0,
+                hold: int | Literal["most"] | None = None, every: int = 1, writable: bool = False, wait: _Seconds | None = 0,
                 spin: _Seconds | None = None, uids: Sequence[int] = (), device: str | None = None,
                 ahead: bool = False, ahead_timeout: _Seconds | None = None,
                 staged: Literal["never", "if_needed", "always"] = "never", cipd: _CipdReader | None = None) -> Reader: ...

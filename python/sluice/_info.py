@@ -33,6 +33,7 @@ ReaderStats = _record(
     held="frames held now; on a GPU also those whose release is queued, until the stream has reached it and the reader has asked "
          "for a frame again",
     depth="granted",
+    hold="granted: frames it may hold at once",
     lag="frames committed after the one taken last",
     latency_ns="nanoseconds from commit to take, of the frame taken last",
     lost="frames that their writer never finished, or whose memory it freed",
@@ -114,7 +115,7 @@ CipdInfo = _record(
 )
 
 
-READER_STATS = struct.Struct("@2I 5Q 2I QqQQ 2I")  # struct sluice_reader_stats, and so on
+READER_STATS = struct.Struct("@2I 5Q 2I QqQQ 3I")  # struct sluice_reader_stats, and so on
 WRITER_STATS = struct.Struct("@2I 8Q 2I 5Q 2I")
 CIPD = struct.Struct("@2I 256s 256s Q 6I 2BH 7I q 6Q 2I 10Q")
 CIPD_SLOT = struct.Struct("@2I QqQ 16x")
@@ -123,7 +124,8 @@ FLAGS = ("order_declared", "mono_alpha", "by_sluice", "holds_barrier")
 
 def reader_stats(data):
     """(ReaderStats, number of slots)"""
-    values = dict(zip("connected session taken missed retries sessions held depth lag clock_offset_ns latency_ns lost slots".split(),
+    values = dict(zip("connected session taken missed retries sessions held depth lag clock_offset_ns latency_ns lost slots generation "
+                      "hold".split(),
                       READER_STATS.unpack_from(data)[1:]))
     values["connected"] = bool(values["connected"])
     return ReaderStats(**{name: values[name] for name in ReaderStats._fields}), values["slots"]

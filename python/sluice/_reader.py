@@ -27,7 +27,8 @@ class Reader(_sluice._Reader):
 
     mode       "newest": each step gives the newest frame; "in_order": every frame, as far as `depth` and the writer's policy allow
     depth      in_order: unread frames that a dropping writer keeps for it; 0: 4
-    hold       frames it will hold at once; None: 2, or 1 where the channel has only three slots
+    hold       frames it will hold at once; None: 2, or 1 where the channel has only three slots; "most": as many as the
+               writer allows, which stats.hold tells
     every      take each n-th frame
     writable   frames may be changed in place, if the writer allows it
     wait       seconds to wait for a writer; None: open at once, next() waits for one
@@ -52,7 +53,7 @@ class Reader(_sluice._Reader):
             raise ValueError(f"ahead_timeout is {ahead_timeout!r}: it must be seconds, more than 0, or None")
         first = name, choose("mode", mode, MODES), number("depth", depth, 0, U32)
         if hold is not None:
-            number("hold", hold, 1, U32, ", or None for the usual number")
+            hold = U32 if hold == "most" else number("hold", hold, 1, U32 - 1, ', "most", or None for the usual number')
         number("every", every, 1, U32)
         last = (every, writable, wait, spin, ids("uids", uids), device, ahead, ahead_timeout, choose("staged", staged, STAGED),
                 _params.values("Reader", _params.READER, cipd))

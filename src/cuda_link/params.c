@@ -124,7 +124,7 @@ static int check_reader(const char *name, const struct sluice_reader_params *par
                       "copies within the reader's GPU are asked for by `copy` of struct sluice_cipd_reader_params");
     if (params->uid_count)
         return refuse(name, "a list of users", "the segment is open to its writer's user alone");
-    if (params->hold > SLUICE_CIPD_MAX_SLOTS)
+    if (params->hold > SLUICE_CIPD_MAX_SLOTS && params->hold != SLUICE_MOST)
         return sl_fail(SLUICE_E_LIMIT, "channel 'cipd:%s': hold %u, %d at most", name, params->hold,
                        SLUICE_CIPD_MAX_SLOTS);
     if (params->writable > 1 || params->ahead > 1 || params->reserved || cipd->copy > 1)
@@ -152,6 +152,8 @@ int sl_cipd_reader_params(const char *name, struct sluice_reader_params *params,
         return r;
     if (params->hold == 0)
         params->hold = 1;
+    if (params->hold == SLUICE_MOST)
+        params->hold = SLUICE_CIPD_MAX_SLOTS;
     if (params->spin_ns == 0)
         params->spin_ns = DEFAULT_FRAME_SPIN;
     if (params->ahead_ns == 0)

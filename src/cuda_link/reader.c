@@ -237,6 +237,7 @@ void sl_cipd_reader_stats(struct sluice_reader *base, struct sluice_reader_stats
         .sessions = sl_load(&reader->sessions, relaxed),
         .held = held,
         .depth = 1,
+        .hold = reader->params.hold,
         .latency_ns = sl_load(&reader->latency_ns, relaxed),
     };
     sl_mutex_lock(&reader->lock);

@@ -38,6 +38,41 @@ TEST(a_reader_that_holds_too_many_learns_which)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
+TEST(a_reader_holds_as_many_as_each_writer_allows)
+{
+    sluice_writer *writer = kit_open_writer(4, 8, 0);
+    struct sluice_reader_params params = kit_reader_params("cam");
+    struct sluice_frame frames[8];
+    sluice_reader *reader;
+    int r;
+
+    params.open_timeout_ns = 20 * SLUICE_S;
+    params.hold = SLUICE_MOST;
+    CHECK_OK(sluice_reader_open(&reader, &params));
+    CHECK_EQ(kit_reader_stats(reader).hold, 6);
+    for (int i = 0; i < 6; i++) {
+        kit_commits(writer, 1);
+        frames[i] = kit_take(reader);
+    }
+    kit_commits(writer, 50);
+    CHECK_SAYS(sluice_reader_acquire(reader, SLUICE_ON_CPU, 0, &frames[6]), SLUICE_E_LIMIT, "holds 6 frames");
+    CHECK_EQ(kit_writer_stats(writer).evicted, 0);
+    CHECK_OK(sluice_writer_close(&writer));
+
+    frames[6] = kit_take(reader); /* a writer that is gone needs no slot */
+    writer = kit_open_writer(3, 5, 0);
+    kit_commits(writer, 1);
+    do /* the frames of the last writer do not count for this one */
+        r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 20 * SLUICE_S, &frames[7]);
+    while (r == SLUICE_CLOSED || r == SLUICE_NO_WRITER);
+    CHECK_EQ(r, 0);
+    CHECK_EQ(kit_reader_stats(reader).hold, 3);
+    for (int i = 0; i < 8; i++)
+        kit_give(reader, &frames[i]);
+    CHECK_OK(sluice_reader_close(&reader));
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
 TEST(depth_and_hold_over_what_the_channel_has_are_refused)
 {
     sluice_writer *writer = kit_open_writer(4, 8, 0);

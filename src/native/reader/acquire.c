@@ -41,7 +41,7 @@ static int report_hold_limit(const struct sl_reader *reader)
                                      (unsigned long long)reader->held[i].sequence);
     return sl_fail(SLUICE_E_LIMIT,
                    "channel '%s': this reader holds %u frames already (%s): release one, or open it with a larger hold",
-                   reader->base.name, reader->params.hold, list);
+                   reader->base.name, sl_held_most(reader), list);
 }
 
 /* ---- checks before a frame is taken ---- */
@@ -92,7 +92,7 @@ static int wait_for_release(struct sl_reader *reader, int64_t deadline)
                 SLUICE_TIMEOUT,
                 "channel '%s': all %u frames that this reader may hold are still being worked on; a larger hold "
                 "lets it run ahead",
-                reader->base.name, reader->params.hold);
+                reader->base.name, sl_held_most(reader));
         if (now < spin_end)
             sl_pause();
         else

@@ -27,10 +27,29 @@ bool sl_held_uses(const struct sl_reader *reader, const struct sl_session *sessi
     return false;
 }
 
+uint32_t sl_held_most(const struct sl_reader *reader)
+{
+    return reader->holds_most && reader->session ? reader->session->link->most : reader->params.hold;
+}
+
+/* Frames of earlier writers count for them, not for this one; a writer that is gone needs no slot. */
+static bool holds_most_of_session(const struct sl_reader *reader)
+{
+    uint32_t held = 0;
+
+    if (sl_load(&reader->session->link->gone, acquire))
+        return false;
+    for (uint32_t i = 0; i < SLUICE_MAX_SLOTS; i++)
+        held += sl_load(&reader->held[i].token, acquire) != 0 && reader->held[i].session == reader->session;
+    return held >= sl_held_most(reader);
+}
+
 struct sl_held *sl_held_find_free(struct sl_reader *reader)
 {
     uint32_t hold = reader->params.hold, i = reader->last_entry;
 
+    if (reader->holds_most && reader->session && holds_most_of_session(reader))
+        return NULL;
     for (uint32_t n = 0; n < hold; n++, i = i + 1 < hold ? i + 1 : 0)
         if (sl_load(&reader->held[i].token, acquire) == 0)
             return &reader->held[i];

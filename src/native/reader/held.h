@@ -44,6 +44,9 @@ struct sl_held *sl_held_find(struct sl_reader *reader, const struct sluice_frame
 /* A free entry for one more frame; NULL if the reader holds as many as it may. */
 struct sl_held *sl_held_find_free(struct sl_reader *reader);
 
+/* How many frames it may hold of the session that it reads. */
+uint32_t sl_held_most(const struct sl_reader *reader);
+
 /* Is a held frame in this session, in this memory (NULL: in any)? On the acquiring thread. */
 bool sl_held_uses(const struct sl_reader *reader, const struct sl_session *session,
                   const struct sl_link_memory *memory);

@@ -27,12 +27,12 @@ static int complete_params(struct sluice_reader_params *params)
         params->hold = 1;
     if (params->every == 0)
         params->every = 1;
-    if (params->hold > SLUICE_MAX_SLOTS || params->depth > SLUICE_MAX_SLOTS)
+    if ((params->hold > SLUICE_MAX_SLOTS && params->hold != SLUICE_MOST) || params->depth > SLUICE_MAX_SLOTS)
         return sl_fail(
             SLUICE_E_LIMIT,
             "channel '%s': %s %u is too much: a channel allows two less than it has slots, which are %d at most", name,
-            params->hold > SLUICE_MAX_SLOTS ? "hold" : "depth",
-            params->hold > SLUICE_MAX_SLOTS ? params->hold : params->depth, SLUICE_MAX_SLOTS);
+            params->depth > SLUICE_MAX_SLOTS ? "depth" : "hold",
+            params->depth > SLUICE_MAX_SLOTS ? params->depth : params->hold, SLUICE_MAX_SLOTS);
     if (params->writable > 1)
         return sl_fail(SLUICE_E_INVALID, "channel '%s': writable is 0 or 1, not %u", name, params->writable);
     if (params->ahead > 1)
@@ -213,6 +213,9 @@ static int start_joining(struct sl_reader *reader)
 
     sl_service_lock();
     int r = sl_join_open(&params, &reader->join);
+    reader->holds_most = reader->params.hold == SLUICE_MOST;
+    if (reader->holds_most)
+        reader->params.hold = SLUICE_MAX_SLOTS; /* entries; each writer grants its own number */
     sl_service_unlock();
     return r;
 }
@@ -329,6 +332,7 @@ void sl_native_reader_stats(struct sluice_reader *base, struct sluice_reader_sta
         stats->connected = !sl_load(&link->gone, acquire);
         stats->session = link->session;
         stats->depth = link->depth;
+        stats->hold = sl_held_most(reader);
         stats->clock_offset_ns = link->clock_offset_ns;
         stats->lag = head > last ? head - last : 0;
         stats->slots = count_slots(link);

@@ -50,6 +50,7 @@ struct sl_reader_counts {
 struct sl_reader {
     struct sluice_reader base;
     struct sluice_reader_params params; /* complete */
+    bool holds_most;                    /* as many frames as each writer allows: SLUICE_MOST */
     char device[SL_DEVICE_NAME];        /* that was asked for; "": the channel's own */
     struct sl_join *join;               /* NULL once its device is lost */
 

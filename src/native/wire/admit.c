@@ -84,7 +84,7 @@ static int check_request(const struct sl_peer *peer)
                        (unsigned long long)SL_NATIVE_FEATURES);
     if (hello->role == SL_ROLE_OBSERVER)
         return 0;
-    if (hello->hold > most)
+    if (hello->hold > most && hello->hold != SLUICE_MOST)
         return sl_fail(SLUICE_E_LIMIT,
                        "channel '%s': hold %u is too much, %u slots allow %u: raise the writer's max_slots",
                        peer->serve->name, hello->hold, writer->max_slots, most);
@@ -113,6 +113,11 @@ int sl_admit_check(const struct sl_peer *peer)
             "channel '%s' belongs to user %u and user %u is not among those it allows: its writer's option 'uids'",
             peer->serve->name, sl_os_uid(), peer->identity.uid);
     return check_request(peer);
+}
+
+uint32_t sl_admit_hold(const struct sl_peer *peer)
+{
+    return peer->hello.hold == SLUICE_MOST ? max_frames(&peer->serve->writer) : peer->hello.hold;
 }
 
 uint32_t sl_admit_depth(const struct sl_peer *peer)

@@ -92,6 +92,7 @@ int sl_native_link_open(const struct sl_msg_welcome *welcome, int64_t hello_ns, 
     link->base.session = welcome->session;
     link->base.clock_offset_ns = clock_offset(welcome->clock_ns, hello_ns);
     link->base.depth = welcome->depth;
+    link->base.most = welcome->max_slots > 2 ? welcome->max_slots - 2 : 1;
     link->base.writable = welcome->writable != 0;
     if ((r = map_pages(link, welcome, fds)) == 0 && (r = sl_os_close_in_child(fds[2])) == 0) {
         link->base.wake_fd = fds[2];

@@ -160,6 +160,7 @@ int sl_admit_check(const struct sl_peer *peer);
 
 /* How many unread frames are kept for it. */
 uint32_t sl_admit_depth(const struct sl_peer *peer);
+uint32_t sl_admit_hold(const struct sl_peer *peer);
 
 /* When the table is full: a reader that need not be waited for, as it has hung up, or has never accepted a memory; or
  * NULL. */

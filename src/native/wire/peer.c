@@ -108,6 +108,7 @@ static int add_reader(struct sl_peer *peer)
     if (serve->control->memory_kind != SL_MEM_HOST)
         sl_os_keep_in_child(peer->socket.fd);
     peer->depth = sl_admit_depth(peer);
+    peer->hello.hold = sl_admit_hold(peer);
     peer->joined_ns = sl_os_now();
     peer->state = SL_PEER_WELCOME;
     sl_reader_table_add(peer); /* before its descriptors are sent */

@@ -202,6 +202,7 @@ struct sl_link {
     uint64_t session;
     int64_t clock_offset_ns;         /* the writer's clock less ours, 0 unless over 1 s */
     uint32_t depth;                  /* granted */
+    uint32_t most;                   /* frames that a reader may hold at once */
     bool writable;                   /* frames may be written */
     bool awaited;                    /* the reader waited for a writer when the session began */
     sl_word32 gone;                  /* 1: the writer died or closed; what is ready stays readable */
