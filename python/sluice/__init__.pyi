@@ -38,7 +38,7 @@ _Meta = _Buffer | bytes | bytearray | memoryview | str | dict[str, Any] | list[A
 _PixelFormat = Literal[
     "rgba", "bgra", "rgb24", "bgr24", "gray", "gray16le", "yuyv422", "uyvy422", "nv12", "yuv420p", "p010le",
     "bayer_rggb8", "bayer_bggr8", "bayer_grbg8", "bayer_gbrg8", "bayer_rggb16le", "bayer_bggr16le", "bayer_grbg16le",
-    "bayer_gbrg16le", "rgbaf16le", "rgbaf32le", "yuv444p", "grayf32le"]
+    "bayer_gbrg16le", "rgbaf16le", "rgbaf32le", "yuv444p", "grayf32le", "yuv422p", "yuv422p10le", "rgba64le"]
 _RowOrder = Literal["top-down", "bottom-up"]
 _Alpha = Literal["unknown", "straight", "premultiplied", "opaque"]
 

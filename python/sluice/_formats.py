@@ -53,7 +53,8 @@ def _colour(value):
 # What other libraries call them.
 SYNONYMS = {"bgr": "bgr24", "bgr8": "bgr24", "rgb": "rgb24", "rgb8": "rgb24", "rgba8": "rgba", "bgra8": "bgra", "grey": "gray",
             "gray8": "gray", "grey8": "gray", "mono": "gray", "mono8": "gray", "l": "gray", "y8": "gray", "mono16": "gray16le",
-            "yuv420": "yuv420p", "yuv": "yuv420p", "yuyv": "yuyv422", "yuy2": "yuyv422", "p010": "p010le"}
+            "yuv420": "yuv420p", "yuv": "yuv420p", "yuyv": "yuyv422", "yuy2": "yuyv422", "p010": "p010le",
+            "yuv422": "yuv422p", "y42b": "yuv422p", "rgb0": "rgba", "rgbx": "rgba", "bgr0": "bgra", "bgrx": "bgra"}
 
 
 def pixel_formats():

@@ -94,7 +94,8 @@ def _components(numpy, array):
 
 def _yuv(numpy, array):
     """RGB as floats from 0 to 1."""
-    y, u, v = (each.astype(numpy.float32) / (256 if each.dtype == numpy.uint16 else 1) for each in _components(numpy, array))
+    scale = {"p010le": 256, "yuv422p10le": 4}.get(array.pixel_format, 1)  # of 8 bits
+    y, u, v = (each.astype(numpy.float32) / scale for each in _components(numpy, array))
     full = array.colour[3] == FULL
     y = y / 255 if full else (y - 16) / 219
     u, v = ((each - 128) / (255 if full else 224) for each in (u, v))

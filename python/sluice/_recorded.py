@@ -123,9 +123,10 @@ class RecordedArray:
 
     def _plane(self, number, count):
         offset, pitch = self._record.planes[number]
-        half = 1 if number and self.pixel_format != "yuv444p" else 0
+        across = 1 if number and self.pixel_format != "yuv444p" else 0
+        down = 0 if self.pixel_format.startswith("yuv422p") else across
         pair = (2,) if number and count == 2 else ()
-        size, shape = self._record.itemsize, (self.height >> half, self.width >> half, *pair)
+        size, shape = self._record.itemsize, (self.height >> down, self.width >> across, *pair)
         record = _Record.__new__(_Record)
         record.name, record.dtype, record.itemsize, record.image = self.name, self._record.dtype, size, (0, 0, 0, (0, 0, 0, 0), 0, 0)
         record.shape, record.strides = shape, (pitch, size * math.prod(pair), *(size for _ in pair))

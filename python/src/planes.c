@@ -11,14 +11,16 @@ static PyObject *make_plane(struct array *array, uint32_t p)
 {
     const struct sluice_image *image = &array->a.image;
     struct sluice_array plane = array->a;
-    int shift = p && image->pixel_format != SLUICE_PIXEL_YUV444P; /* colour has half as many rows and columns */
-    int64_t channels = p && image->plane_count == 2 ? 2 : 1;      /* U and V lie in one plane */
+    uint32_t format = image->pixel_format;
+    int across = p && format != SLUICE_PIXEL_YUV444P; /* colour has half as many columns, and usually rows */
+    int down = across && format != SLUICE_PIXEL_YUV422P && format != SLUICE_PIXEL_YUV422P10;
+    int64_t channels = p && image->plane_count == 2 ? 2 : 1; /* U and V lie in one plane */
 
     plane.data = (char *)array->a.data + image->planes[p].offset;
     plane.offset += image->planes[p].offset;
     plane.ndim = channels > 1 ? 3 : 2;
-    plane.shape[0] = image->height >> shift;
-    plane.shape[1] = image->width >> shift;
+    plane.shape[0] = image->height >> down;
+    plane.shape[1] = image->width >> across;
     plane.shape[2] = channels;
     plane.strides[2] = array->itemsize;
     plane.strides[1] = array->itemsize * channels;

@@ -22,6 +22,9 @@ FORMATS = {
     "yuyv422": (U8, "yuv", [(0, 0, 2), (0, 1, 4, 2, 1), (0, 3, 4, 2, 1)]),
     "uyvy422": (U8, "yuv", [(0, 1, 2), (0, 0, 4, 2, 1), (0, 2, 4, 2, 1)]),
     "yuv444p": (U8, "yuv", [(0, 0, 1), (1, 0, 1), (2, 0, 1)]),
+    "yuv422p10": (U16, "yuv", [(0, 0, 1), (1, 0, 1, 2, 1), (2, 0, 1, 2, 1)]),
+    "rgba64": (U16, "rgb", [(0, 0, 4), (0, 1, 4), (0, 2, 4), (0, 3, 4)]),
+    "yuv422p": (U8, "yuv", [(0, 0, 1), (1, 0, 1, 2, 1), (2, 0, 1, 2, 1)]),
 }
 WEIGHTS = {1: (0.2126, 0.0722), 4: (0.30, 0.11), 5: (0.299, 0.114), 6: (0.299, 0.114), 7: (0.212, 0.087), 9: (0.2627, 0.0593)}
 
@@ -49,7 +52,7 @@ class Picture:
         self.has_alpha = len(self.components) == 4 and self.alpha != "opaque"
 
     def most(self):
-        return 1 if self.components[0].dtype.kind == "f" else 1023 if self.format == "p010" else np.iinfo(self.components[0].dtype).max
+        return 1 if self.components[0].dtype.kind == "f" else 1023 if self.format in ("p010", "yuv422p10") else np.iinfo(self.components[0].dtype).max
 
     def steps(self, i):
         """A component's stored number is component * mul + add."""

@@ -10,7 +10,7 @@ import sluice
 import convert_reference as reference
 import other_converters as others
 
-NAMES = {"gray16": "gray16le", "p010": "p010le", "rgbaf16": "rgbaf16le", "rgbaf32": "rgbaf32le", "grayf32": "grayf32le"}
+NAMES = {"gray16": "gray16le", "p010": "p010le", "yuv422p10": "yuv422p10le", "rgba64": "rgba64le", "rgbaf16": "rgbaf16le", "rgbaf32": "rgbaf32le", "grayf32": "grayf32le"}
 FITS, FILTERS, FLIPS = ("stretch", "inside", "cover"), ("smooth", "linear", "nearest"), {None: "", "horizontal": "h", "vertical": "v", "both": "hv"}
 RANGES, CHROMA = (0, 1, 2), ("left", "centre", "top-left", "repeat")
 
@@ -19,7 +19,8 @@ def fill(picture, seed):
     made = np.random.default_rng(seed)
     for view in picture.components:
         whole = view.dtype.kind == "u"
-        view[...] = made.integers(0, np.iinfo(view.dtype).max + 1, view.shape) if whole else made.random(view.shape)
+        most = 1023 if picture.format == "yuv422p10" else np.iinfo(view.dtype).max if whole else 1
+        view[...] = made.integers(0, most + 1, view.shape) if whole else made.random(view.shape)
 
 
 class Frames:

@@ -13,7 +13,7 @@ def shape_of(pixel_format, width=8, height=6):
 def test_shapes_are_those_of_opencv():
     expected = {"bgr24": (6, 8, 3), "rgba": (6, 8, 4), "gray": (6, 8), "gray16le": (6, 8), "yuyv422": (6, 8, 2),
                 "nv12": (9, 8), "yuv420p": (9, 8), "p010le": (9, 8), "yuv444p": (18, 8), "bayer_rggb8": (6, 8),
-                "rgbaf32le": (6, 8, 4), "i420": (9, 8), "BGR24": (6, 8, 3)}
+                "rgbaf32le": (6, 8, 4), "yuv422p": (12, 8), "yuv422p10le": (12, 8), "rgba64le": (6, 8, 4), "i420": (9, 8), "BGR24": (6, 8, 3)}
     assert {name: shape_of(name) for name in expected} == expected
     for name in sluice.pixel_formats():
         assert shape_of(name)[-1] in (8, 3, 4, 2)
@@ -21,7 +21,8 @@ def test_shapes_are_those_of_opencv():
 
 def test_planes():
     cases = {"nv12": [(6, 8), (3, 4, 2)], "p010le": [(6, 8), (3, 4, 2)], "yuv420p": [(6, 8), (3, 4), (3, 4)],
-             "yuv444p": [(6, 8)] * 3, "bgr24": [(6, 8, 3)]}
+             "yuv444p": [(6, 8)] * 3, "yuv422p": [(6, 8), (6, 4), (6, 4)], "yuv422p10le": [(6, 8), (6, 4), (6, 4)],
+             "bgr24": [(6, 8, 3)]}
     for pixel_format, shapes in cases.items():
         for align in (0, 64):
             with sluice.Writer("i", sluice.Image(pixel_format, 8, 6), pitch_align=align) as writer, \

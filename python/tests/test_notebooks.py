@@ -61,11 +61,11 @@ def test_rows_and_padding_are_as_they_should():
     assert (shown(sluice.Image("gray", 41, 30, row_order="bottom-up"), fill)[::-1, :, 0] == np.arange(30)[:, None]).all()
 
 
-@pytest.mark.parametrize("name", ["nv12", "yuv420p", "yuv444p", "p010le", "yuyv422", "uyvy422"])
+@pytest.mark.parametrize("name", ["nv12", "yuv420p", "yuv444p", "p010le", "yuyv422", "uyvy422", "yuv422p", "yuv422p10le"])
 def test_luma_and_chroma(name):
     """BT.601, limited: Y 81, U 90, V 240 is red."""
     def fill(frame):
-        scale = 256 if name == "p010le" else 1
+        scale = {"p010le": 256, "yuv422p10le": 4}.get(name, 1)
         if name in ("yuyv422", "uyvy422"):
             frame.numpy()[:] = np.array([[81, 90], [81, 240]] * 20, "u1")[:, ::1 if name == "yuyv422" else -1]
             return

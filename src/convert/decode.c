@@ -34,6 +34,8 @@ SL_INLINE void read_numbers(const struct sl_pixels *p, int c, int x, int y, int 
         read_some(SL_U16, in, at->step, count, out);
     else if (p->sample == SL_U10)
         read_some(SL_U10, in, at->step, count, out);
+    else if (p->sample == SL_L10)
+        read_some(SL_L10, in, at->step, count, out);
     else if (p->sample == SL_F16)
         read_some(SL_F16, in, at->step, count, out);
     else

@@ -27,6 +27,8 @@ SL_INLINE void write_numbers(const struct sl_pixels *p, int c, int x, int y, int
         write_some(SL_U16, out, at->step, count, in);
     else if (p->sample == SL_U10)
         write_some(SL_U10, out, at->step, count, in);
+    else if (p->sample == SL_L10)
+        write_some(SL_L10, out, at->step, count, in);
     else if (p->sample == SL_F16)
         write_some(SL_F16, out, at->step, count, in);
     else if (at->step == 4)

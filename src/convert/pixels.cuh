@@ -47,6 +47,9 @@ enum sluice_pixel_format {
     SLUICE_PIXEL_RGBA_F32 = 21,
     SLUICE_PIXEL_YUV444P = 22,
     SLUICE_PIXEL_GRAY_F32 = 23,
+    SLUICE_PIXEL_YUV422P = 24,
+    SLUICE_PIXEL_YUV422P10 = 25,
+    SLUICE_PIXEL_RGBA64 = 26,
 };
 #else
 #define SL_PIXEL      static inline
@@ -71,7 +74,7 @@ SL_PIXEL unsigned sl_colour_word(unsigned matrix, unsigned range, unsigned alpha
 /* ---- where the components lie ---- */
 
 enum sl_family { SL_RGB, SL_YUV, SL_GRAY, SL_NO_FAMILY /* Bayer, and unknown formats */ };
-enum sl_sample { SL_U8, SL_U16, SL_U10 /* the high bits of 16 */, SL_F16, SL_F32 };
+enum sl_sample { SL_U8, SL_U16, SL_U10 /* the high bits of 16 */, SL_L10 /* the low bits */, SL_F16, SL_F32 };
 
 struct sl_component {
     unsigned char *first;
@@ -163,6 +166,7 @@ SL_PIXEL float sl_read(int sample, const unsigned char *at)
 {
     switch (sample) {
     case SL_U8: return (float)*at;
+    case SL_L10:
     case SL_U16: return (float)*(const unsigned short *)at;
     case SL_U10: return (float)(*(const unsigned short *)at >> 6);
     case SL_F16: return sl_from_half(*(const unsigned short *)at);
@@ -176,6 +180,7 @@ SL_PIXEL_CALL void sl_write(int sample, unsigned char *at, float value)
     case SL_U8: *at = (unsigned char)sl_whole(value, 255); break;
     case SL_U16: *(unsigned short *)at = (unsigned short)sl_whole(value, 65535); break;
     case SL_U10: *(unsigned short *)at = (unsigned short)(sl_whole(value, 1023) << 6); break;
+    case SL_L10: *(unsigned short *)at = (unsigned short)sl_whole(value, 1023); break;
     case SL_F16: *(unsigned short *)at = sl_to_half(value); break;
     default: *(float *)at = value;
     }
@@ -202,14 +207,14 @@ SL_PIXEL void sl_packed(struct sl_pixels *p, unsigned char *const *planes, const
 }
 
 SL_PIXEL void sl_planar(struct sl_pixels *p, unsigned char *const *planes, const long long *pitches, int shift_x,
-                        int shift_y)
+                        int shift_y, int bytes)
 {
     p->family = SL_YUV;
     p->count = 3;
     p->shift_x = shift_x;
     p->shift_y = shift_y;
     for (int i = 0; i < 3; i++)
-        sl_component_at(p, i, planes[i], pitches[i], 0, 1);
+        sl_component_at(p, i, planes[i], pitches[i], 0, bytes);
 }
 
 /* Y in one plane, U and V in pairs in another. */
@@ -245,10 +250,13 @@ SL_PIXEL void sl_components_of(struct sl_pixels *p, unsigned char *const *planes
     case SLUICE_PIXEL_GRAY8: sl_packed(p, planes, pitches, 1, 0, 1); break;
     case SLUICE_PIXEL_GRAY16: sl_packed(p, planes, pitches, 1, 0, 2), p->sample = SL_U16; break;
     case SLUICE_PIXEL_GRAY_F32: sl_packed(p, planes, pitches, 1, 0, 4), p->sample = SL_F32; break;
+    case SLUICE_PIXEL_RGBA64: sl_packed(p, planes, pitches, 4, 0, 2), p->sample = SL_U16; break;
     case SLUICE_PIXEL_RGBA_F16: sl_packed(p, planes, pitches, 4, 0, 2), p->sample = SL_F16; break;
     case SLUICE_PIXEL_RGBA_F32: sl_packed(p, planes, pitches, 4, 0, 4), p->sample = SL_F32; break;
-    case SLUICE_PIXEL_YUV444P: sl_planar(p, planes, pitches, 0, 0); break;
-    case SLUICE_PIXEL_YUV420P: sl_planar(p, planes, pitches, 1, 1); break;
+    case SLUICE_PIXEL_YUV444P: sl_planar(p, planes, pitches, 0, 0, 1); break;
+    case SLUICE_PIXEL_YUV422P: sl_planar(p, planes, pitches, 1, 0, 1); break;
+    case SLUICE_PIXEL_YUV422P10: sl_planar(p, planes, pitches, 1, 0, 2), p->sample = SL_L10; break;
+    case SLUICE_PIXEL_YUV420P: sl_planar(p, planes, pitches, 1, 1, 1); break;
     case SLUICE_PIXEL_NV12: sl_paired(p, planes, pitches, 1); break;
     case SLUICE_PIXEL_P010: sl_paired(p, planes, pitches, 2), p->sample = SL_U10; break;
     case SLUICE_PIXEL_YUYV: sl_yuv422(p, planes[0], pitches[0], 0, 1); break;
@@ -307,9 +315,10 @@ SL_PIXEL void sl_set_scale(struct sl_pixels *p, int i, float mul, float add)
 /* Limited is 16 to 235, chroma 16 to 240, of 8 bits; of more bits so many times it. */
 SL_PIXEL void sl_set_range(struct sl_pixels *p, int limited)
 {
-    float unit = p->sample == SL_U10 ? 4.0f : p->sample == SL_U16 ? 256.0f : 1.0f;
-    float most = p->sample == SL_U8 ? 255.0f : p->sample == SL_U10 ? 1023.0f : p->sample == SL_U16 ? 65535.0f : 1.0f;
-    limited = limited && p->sample <= SL_U10;
+    int ten = p->sample == SL_U10 || p->sample == SL_L10;
+    float unit = ten ? 4.0f : p->sample == SL_U16 ? 256.0f : 1.0f;
+    float most = p->sample == SL_U8 ? 255.0f : ten ? 1023.0f : p->sample == SL_U16 ? 65535.0f : 1.0f;
+    limited = limited && p->sample <= SL_L10;
     for (int i = 0; i < 4; i++) {
         int chroma = p->family == SL_YUV && i > 0;
         float add = chroma ? 128 * unit : limited && i < 3 ? 16 * unit : 0;

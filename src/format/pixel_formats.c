@@ -37,4 +37,7 @@ const struct sl_pixel_rule sl_pixel_rules[] = {
     [SLUICE_PIXEL_RGBA_F32] = { F32, 4, 2, 0, 0, 1, { { 16, 0, 0 } } },
     [SLUICE_PIXEL_YUV444P] = { U8, 0, 6, 0, 0, 3, { { 1, 0, 0 }, { 1, 0, 0 }, { 1, 0, 0 } } },
     [SLUICE_PIXEL_GRAY_F32] = { F32, 0, 2, 0, 0, 1, { { 4, 0, 0 } } },
+    [SLUICE_PIXEL_YUV422P] = { U8, 0, 4, 1, 0, 3, { { 1, 0, 0 }, { 1, 1, 0 }, { 1, 1, 0 } } },
+    [SLUICE_PIXEL_YUV422P10] = { U16, 0, 4, 1, 0, 3, { { 2, 0, 0 }, { 2, 1, 0 }, { 2, 1, 0 } } },
+    [SLUICE_PIXEL_RGBA64] = { U16, 4, 2, 0, 0, 1, { { 8, 0, 0 } } },
 };

@@ -51,6 +51,9 @@ static void fill(struct picture *picture)
     if (is_half(picture->array.image.pixel_format))
         for (size_t i = 0; i < picture->bytes / 2; i++)
             ((uint16_t *)bytes)[i] = (uint16_t)some(0x3c01);
+    if (picture->array.image.pixel_format == SLUICE_PIXEL_YUV422P10)
+        for (size_t i = 0; i < picture->bytes / 2; i++)
+            ((uint16_t *)bytes)[i] = (uint16_t)some(1024);
 }
 
 /* The GPU has two places, for the source and the target, in turn. */
@@ -106,6 +109,11 @@ static struct sluice_array on_gpu(const struct picture *picture)
 
 /* ---- comparing ---- */
 
+static bool is_deep(uint32_t format)
+{
+    return format == SLUICE_PIXEL_GRAY16 || format == SLUICE_PIXEL_RGBA64;
+}
+
 static double half(uint16_t bits)
 {
     double size = (bits & 0x7c00) ? ldexp(1024 + (bits & 1023), (bits >> 10 & 31) - 25) : ldexp(bits & 1023, -24);
@@ -121,7 +129,7 @@ static double element(const struct picture *picture, const void *data, size_t i)
         return ((const float *)data)[i];
     if (array->dtype.bits == 16 && (is_half(array->image.pixel_format) || array->image.pixel_format == 0))
         return half(((const uint16_t *)data)[i]);
-    if (array->image.pixel_format == SLUICE_PIXEL_GRAY16)
+    if (is_deep(array->image.pixel_format) || array->image.pixel_format == SLUICE_PIXEL_YUV422P10)
         return ((const uint16_t *)data)[i];
     if (array->image.pixel_format == SLUICE_PIXEL_P010)
         return ((const uint16_t *)data)[i] >> 6;
@@ -134,7 +142,7 @@ static void compare(const struct picture *picture, const void *got)
     uint32_t format = picture->array.image.pixel_format;
     size_t size = is_float(picture) ? 4 : 1, count, differ = 0;
 
-    if (is_half(format) || format == SLUICE_PIXEL_GRAY16 || format == SLUICE_PIXEL_P010 ||
+    if (is_half(format) || is_deep(format) || format == SLUICE_PIXEL_P010 || format == SLUICE_PIXEL_YUV422P10 ||
         (format == 0 && picture->array.dtype.bits == 16))
         size = 2;
     count = picture->bytes / size;
@@ -147,7 +155,7 @@ static void compare(const struct picture *picture, const void *got)
             test_fail(__FILE__, __LINE__, "element %zu of a %s is %g on the CPU, %g on the GPU", i,
                       sluice_pixel_format_name(format), a, b);
     }
-    if (format != SLUICE_PIXEL_GRAY16) /* floats have few bits more */
+    if (!is_deep(format)) /* floats have few bits more */
         CHECK_LE(differ, 2 + count / 1000);
 }
 
@@ -202,9 +210,10 @@ static void finish(struct stage *stage)
 }
 
 static const uint32_t formats[] = {
-    SLUICE_PIXEL_RGBA,   SLUICE_PIXEL_BGRA,     SLUICE_PIXEL_RGB24,   SLUICE_PIXEL_BGR24,    SLUICE_PIXEL_GRAY8,
-    SLUICE_PIXEL_GRAY16, SLUICE_PIXEL_GRAY_F32, SLUICE_PIXEL_NV12,    SLUICE_PIXEL_YUV420P,  SLUICE_PIXEL_P010,
-    SLUICE_PIXEL_YUYV,   SLUICE_PIXEL_UYVY,     SLUICE_PIXEL_YUV444P, SLUICE_PIXEL_RGBA_F16, SLUICE_PIXEL_RGBA_F32,
+    SLUICE_PIXEL_RGBA,    SLUICE_PIXEL_BGRA,      SLUICE_PIXEL_RGB24,   SLUICE_PIXEL_BGR24,    SLUICE_PIXEL_GRAY8,
+    SLUICE_PIXEL_GRAY16,  SLUICE_PIXEL_GRAY_F32,  SLUICE_PIXEL_NV12,    SLUICE_PIXEL_YUV420P,  SLUICE_PIXEL_P010,
+    SLUICE_PIXEL_YUYV,    SLUICE_PIXEL_UYVY,      SLUICE_PIXEL_YUV444P, SLUICE_PIXEL_RGBA_F16, SLUICE_PIXEL_RGBA_F32,
+    SLUICE_PIXEL_YUV422P, SLUICE_PIXEL_YUV422P10, SLUICE_PIXEL_RGBA64,
 };
 #define FORMATS (sizeof formats / sizeof *formats)
 

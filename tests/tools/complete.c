@@ -56,7 +56,7 @@ TEST(offers_values)
     OFFERS("nv12", "play", "--format", "nv");
     OFFERS("--format=nv12", "play", "--format=nv");
     OFFERS("nv12", "play", "-lf", "nv");
-    OFFERS("yuv420p yuv444p", "play", "test", "camera", "-f", "yuv4");
+    OFFERS("yuv420p yuv444p yuv422p yuv422p10le", "play", "test", "camera", "-f", "yuv4");
     OFFERS("max", "play", "--fps", "");
     OFFERS("", "play", "--slots", "");
     OFFERS("", "play", "--loop=");

@@ -55,7 +55,7 @@ COMPLETED = [
 LISTED = [
     ("sluice ", ["ls", "play", "demo", "doctor", "help"], ["clip", "results"]),
     ("sluice ls --", ["--json", "--rate", "--watch", "--help"], ["--fps", "clip"]),
-    ("sluice play --format yuv4", ["yuv420p", "yuv444p"], ["rgba", "clip"]),
+    ("sluice play --format yuv4", ["yuv420p", "yuv444p", "yuv422p", "yuv422p10le"], ["rgba", "clip"]),
     ("sluice info ", ["garden-camera", "garden-gate"], ["clip", "results"]),
     ("sluice top ", ["garden-camera", "garden-gate", LINK.partition(">")[0]], ["clip", ALIEN]),
     ("sluice play ", ["test", "clip", "results"], ["garden-camera"]),

@@ -273,7 +273,7 @@ TEST(array_copy_images_whatever_their_pitches)
 {
     uint8_t *first = filled(3), *padded = malloc(SPACE), *again = malloc(SPACE), *last = malloc(SPACE);
     CHECK(padded && again && last);
-    for (uint32_t number = 1; number <= SLUICE_PIXEL_GRAY_F32; number++) {
+    for (uint32_t number = 1; number <= SLUICE_PIXEL_RGBA64; number++) {
         struct sluice_array a = image(number, 0, first), b = image(number, 64, padded);
         struct sluice_array c = image(number, 64, again), d = image(number, 0, last);
         memset(padded, 0xee, SPACE);

@@ -81,7 +81,7 @@ static int check(const struct sluice_format *format, uint32_t index, const struc
 
 TEST(geometry_of_the_format_passes)
 {
-    for (uint32_t number = 1; number <= SLUICE_PIXEL_GRAY_F32; number++) {
+    for (uint32_t number = 1; number <= SLUICE_PIXEL_RGBA64; number++) {
         struct sluice_format format = make_format(number);
         for (uint32_t i = 0; i < format.array_count; i++)
             CHECK_OK(check(&format, i, &format.arrays[i]));

@@ -53,6 +53,9 @@ static const struct row rows[] = {
     { 21, "rgbaf32le", "float32", 1536, 3, { 8, 12, 4 }, { 192, 16, 4 }, 1, { { 0, 192 } } },
     { 22, "yuv444p", "uint8", 288, 2, { 24, 12 }, { 12, 1 }, 3, { { 0, 12 }, { 96, 12 }, { 192, 12 } } },
     { 23, "grayf32le", "float32", 384, 2, { 8, 12 }, { 48, 4 }, 1, { { 0, 48 } } },
+    { 24, "yuv422p", "uint8", 192, 2, { 16, 12 }, { 12, 1 }, 3, { { 0, 12 }, { 96, 6 }, { 144, 6 } } },
+    { 25, "yuv422p10le", "uint16", 384, 2, { 16, 12 }, { 24, 2 }, 3, { { 0, 24 }, { 192, 12 }, { 288, 12 } } },
+    { 26, "rgba64le", "uint16", 768, 3, { 8, 12, 4 }, { 96, 8, 2 }, 1, { { 0, 96 } } },
 };
 #define ROW_COUNT (sizeof rows / sizeof rows[0])
 
@@ -211,8 +214,8 @@ TEST(image_refuses_sizes)
     CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_I420, 8, 9), SLUICE_E_FORMAT, "even height");
     CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_YUYV, 9, 9), SLUICE_E_FORMAT, "even width");
     CHECK_SAYS(sluice_format_add_image(&format, "a", SLUICE_PIXEL_NONE, 8, 8), SLUICE_E_FORMAT, "pixel format 0");
-    CHECK_SAYS(sluice_format_add_image(&format, "a", (enum sluice_pixel_format)24, 8, 8), SLUICE_E_FORMAT,
-               "pixel format 24");
+    CHECK_SAYS(sluice_format_add_image(&format, "a", (enum sluice_pixel_format)27, 8, 8), SLUICE_E_FORMAT,
+               "pixel format 27");
     CHECK_MEM(&format, &before, sizeof format);
     CHECK_OK(sluice_format_add_image(&format, "uneven", SLUICE_PIXEL_UYVY, 8, 9));
     CHECK_OK(sluice_format_add_image(&format, "bayer", SLUICE_PIXEL_BAYER_GBRG8, 9, 9));
@@ -255,6 +258,6 @@ TEST(image_pixel_format_names)
         CHECK_EQ(sluice_pixel_format_find(others[i].name), others[i].number);
     CHECK_EQ(sluice_pixel_format_find(NULL), 0);
     CHECK_STR(sluice_pixel_format_name(0), "none");
-    CHECK_STR(sluice_pixel_format_name(24), "none");
+    CHECK_STR(sluice_pixel_format_name(27), "none");
     CHECK_STR(sluice_pixel_format_name(UINT32_MAX), "none");
 }

@@ -110,10 +110,11 @@ TEST_TIMEOUT(pixels_of_all_formats, 60)
         uint32_t format;
         int tolerance;
     } formats[] = {
-        { SLUICE_PIXEL_RGBA, 0 },    { SLUICE_PIXEL_BGRA, 0 },     { SLUICE_PIXEL_RGB24, 0 },
-        { SLUICE_PIXEL_BGR24, 0 },   { SLUICE_PIXEL_RGBA_F16, 0 }, { SLUICE_PIXEL_RGBA_F32, 0 },
-        { SLUICE_PIXEL_YUV444P, 3 }, { SLUICE_PIXEL_YUYV, 8 },     { SLUICE_PIXEL_UYVY, 8 },
-        { SLUICE_PIXEL_NV12, 12 },   { SLUICE_PIXEL_P010, 12 },    { SLUICE_PIXEL_YUV420P, 12 },
+        { SLUICE_PIXEL_RGBA, 0 },    { SLUICE_PIXEL_BGRA, 0 },      { SLUICE_PIXEL_RGB24, 0 },
+        { SLUICE_PIXEL_BGR24, 0 },   { SLUICE_PIXEL_RGBA_F16, 0 },  { SLUICE_PIXEL_RGBA_F32, 0 },
+        { SLUICE_PIXEL_YUV444P, 3 }, { SLUICE_PIXEL_YUYV, 8 },      { SLUICE_PIXEL_UYVY, 8 },
+        { SLUICE_PIXEL_NV12, 12 },   { SLUICE_PIXEL_P010, 12 },     { SLUICE_PIXEL_YUV420P, 12 },
+        { SLUICE_PIXEL_YUV422P, 8 }, { SLUICE_PIXEL_YUV422P10, 8 }, { SLUICE_PIXEL_RGBA64, 0 },
     };
     set_up();
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
