@@ -6,13 +6,13 @@
 
 #include <math.h>
 
-/* A measured rate is one of these if it is within 5 %: a muxer wants the number that was meant. */
+/* A measured rate is one of these if it is within 10 %: a muxer wants the number that was meant. */
 static const int usual[] = { 1, 2, 5, 10, 12, 15, 20, 24, 25, 30, 48, 50, 60, 72, 75, 90, 100, 120, 144, 240 };
 
 void gst_sluice_rate(const struct sluice_frame *first, const struct sluice_frame *last, int *fps_n, int *fps_d)
 {
     gint64 time = last->capture_ns - first->capture_ns;
-    double rate, best = 0.05;
+    double rate, best = 0.1;
 
     *fps_n = 0;
     *fps_d = 1;

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "memory.h"
 #include "meta.h"
 
 struct gst_sluice_channel {
@@ -15,6 +16,8 @@ struct gst_sluice_channel {
     sluice_reader *own;    /* keeps what was rendered in place; NULL: no place for it */
     struct gst_sluice_layout layout;
     GQueue slots; /* that are lent */
+    uint32_t max_slots;
+    int64_t patience; /* of begin, in ns: 0 may take unread frames from readers, whatever the policy */
 };
 
 enum slot_state {
@@ -29,11 +32,6 @@ struct slot {
     struct sluice_frame frame; /* of the writer, then of the own reader */
     sluice_pin *pin;
 };
-
-static GQuark slot_quark(void)
-{
-    return g_quark_from_static_string("GstSluiceSlot");
-}
 
 /* ---- layouts ---- */
 
@@ -135,6 +133,8 @@ struct gst_sluice_channel *gst_sluice_channel_open(const struct sluice_writer_pa
     g_queue_init(&channel->slots);
     channel->writer = writer;
     channel->layout = *layout;
+    channel->max_slots = params->max_slots;
+    channel->patience = params->policy == SLUICE_WAIT ? 1 : 0;
     own.name = params->name;
     own.hold = SLUICE_MOST;
     own.open_timeout_ns = 10 * SLUICE_S;
@@ -227,6 +227,15 @@ static void slot_free(gpointer data)
     g_free(slot);
 }
 
+/* Would begin find a slot, or add one? To ask begin itself counts a dropped frame. Under the lock. */
+static gboolean has_slot(struct gst_sluice_channel *channel)
+{
+    struct sluice_writer_stats stats = { .size = sizeof stats };
+
+    return sluice_writer_wait(channel->writer, 0) == 0 ||
+           (sluice_writer_stats(channel->writer, &stats) == 0 && stats.slots < channel->max_slots);
+}
+
 GstMemory *gst_sluice_channel_lend(struct gst_sluice_channel *channel, const struct gst_sluice_layout *layout)
 {
     struct sluice_frame frame;
@@ -234,9 +243,8 @@ GstMemory *gst_sluice_channel_lend(struct gst_sluice_channel *channel, const str
     struct slot *slot = NULL;
 
     g_mutex_lock(&channel->lock);
-    if (channel->writer && channel->own && same_layout(&channel->layout, layout) &&
-        sluice_writer_wait(channel->writer, 0) == 0 && /* begin would count a drop, and render copies the frame yet */
-        sluice_writer_begin(channel->writer, 0, &frame) == 0) {
+    if (channel->writer && channel->own && same_layout(&channel->layout, layout) && has_slot(channel) &&
+        sluice_writer_begin(channel->writer, channel->patience, &frame) == 0) {
         if (sluice_frame_array_at(&frame, 0, &array) == 0) {
             slot = g_new0(struct slot, 1);
             slot->channel = gst_sluice_channel_ref(channel);
@@ -249,9 +257,7 @@ GstMemory *gst_sluice_channel_lend(struct gst_sluice_channel *channel, const str
     g_mutex_unlock(&channel->lock);
     if (!slot)
         return NULL;
-    GstMemory *memory = gst_memory_new_wrapped(0, array.data, layout->size, 0, layout->size, slot, slot_free);
-    gst_mini_object_set_qdata(GST_MINI_OBJECT(memory), slot_quark(), slot, NULL);
-    return memory;
+    return gst_sluice_memory_new(array.data, layout->size, slot, slot_free);
 }
 
 /* ---- publishing ---- */
@@ -266,13 +272,12 @@ static void prepare(struct sluice_frame *frame, GstBuffer *buffer, gint64 captur
 static struct slot *slot_of(const struct gst_sluice_channel *channel, GstBuffer *buffer)
 {
     GstMemory *memory = gst_buffer_n_memory(buffer) == 1 ? gst_buffer_peek_memory(buffer, 0) : NULL;
-    struct slot *slot = memory ? gst_mini_object_get_qdata(GST_MINI_OBJECT(memory), slot_quark()) : NULL;
+    struct slot *slot = memory ? gst_sluice_memory_user(memory) : NULL;
     const struct gst_sluice_layout *layout = &channel->layout;
     const GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);
 
-    if (!slot || slot->channel != channel || slot->state != SLOT_BEGUN || memory->offset != 0 ||
-        gst_buffer_get_video_crop_meta(buffer) || !meta || meta->width != layout->format.image.width ||
-        meta->height != layout->format.image.height)
+    if (!slot || slot->channel != channel || slot->state != SLOT_BEGUN || gst_buffer_get_video_crop_meta(buffer) ||
+        !meta || meta->width != layout->format.image.width || meta->height != layout->format.image.height)
         return NULL;
     for (guint i = 0; i < meta->n_planes; i++)
         if (meta->offset[i] != layout->offset[i] || meta->stride[i] != layout->stride[i])
@@ -284,8 +289,12 @@ static struct slot *slot_of(const struct gst_sluice_channel *channel, GstBuffer 
 static void keep(struct gst_sluice_channel *channel, struct slot *slot)
 {
     struct sluice_frame frame;
+    int r;
 
-    if (sluice_reader_acquire(channel->own, SLUICE_ON_CPU, SLUICE_S, &frame) == 0) {
+    do /* after a change of format its memory may be on its way yet */
+        r = sluice_reader_acquire(channel->own, SLUICE_ON_CPU, SLUICE_S, &frame);
+    while (r == SLUICE_AGAIN);
+    if (r == 0) {
         slot->frame = frame;
         slot->state = SLOT_KEPT;
     } else {
@@ -344,7 +353,7 @@ int gst_sluice_channel_copy(struct gst_sluice_channel *channel, GstBuffer *buffe
     struct sluice_array array;
 
     g_mutex_lock(&channel->lock);
-    int r = sluice_writer_begin(channel->writer, 0, &frame);
+    int r = sluice_writer_begin(channel->writer, channel->patience, &frame);
     if (r == 0) {
         if ((r = sluice_frame_array_at(&frame, 0, &array)) == 0)
             r = copy_picture(&channel->layout, buffer, array.data);
@@ -361,7 +370,7 @@ int gst_sluice_channel_copy(struct gst_sluice_channel *channel, GstBuffer *buffe
 int gst_sluice_channel_wait(struct gst_sluice_channel *channel, gint64 timeout_ns)
 {
     g_mutex_lock(&channel->lock);
-    int r = sluice_writer_wait(channel->writer, timeout_ns);
+    int r = has_slot(channel) ? 0 : sluice_writer_wait(channel->writer, timeout_ns);
     g_mutex_unlock(&channel->lock);
     return r;
 }

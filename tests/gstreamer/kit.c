@@ -15,7 +15,7 @@
 
 /* ---- pipelines ---- */
 
-static void set_environment(void)
+void gstreamer_environment(void)
 {
     setenv("GST_PLUGIN_PATH", PLUGIN_FOLDER, 1);
     setenv("GST_REGISTRY", PLUGIN_FOLDER "/../tests/gstreamer/registry.bin", 1);
@@ -35,7 +35,7 @@ struct child pipeline_start(const char *format, ...)
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
     test_dir();
-    set_environment();
+    gstreamer_environment();
     struct child pipeline = role_start_at("pipeline.c", "pipeline", text, NULL);
     const char *line = child_line(&pipeline, PATIENCE);
     if (line && strncmp(line, "missing ", 8) == 0)
@@ -92,7 +92,7 @@ void pipeline_stop(struct child *pipeline)
 void need_element(const char *name)
 {
     test_dir();
-    set_environment();
+    gstreamer_environment();
     struct child child = role_start_at("pipeline.c", "element", name, NULL);
     bool there = strcmp(child_line(&child, PATIENCE), "yes") == 0;
 

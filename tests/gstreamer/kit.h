@@ -17,6 +17,9 @@
 
 #include "harness/test.h"
 
+/* The plug-in of this build, and GStreamer's leak tracer, for processes that are started from now on. */
+void gstreamer_environment(void);
+
 /* Starts the pipeline. Skips the test if an element is missing in it. */
 struct child pipeline_start(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
