@@ -74,7 +74,7 @@ def test_luma_and_chroma(name):
         if len(chroma) == 1:
             chroma[0].numpy()[:] = 90 * scale, 240 * scale
         else:
-            chroma[0].numpy()[:], chroma[1].numpy()[:] = 90, 240
+            chroma[0].numpy()[:], chroma[1].numpy()[:] = 90 * scale, 240 * scale
     picture = shown(sluice.Image(name, 40, 30), fill).astype(int)
     assert picture.shape == (30, 40, 3) and (abs(picture - (254, 0, 0)) <= 2).all()
 

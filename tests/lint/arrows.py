@@ -29,6 +29,7 @@ ARROWS = {
     "src/util": ["sluice/base.h"],
     "tools": ["sluice/", "kit/"],
     "examples": ["sluice/sluice.h"],
+    "gstreamer": ["sluice/"],
     "bench": ["sluice/sluice.h", "kit/"],
     "bench/kit": ["kit/"],
     "include/sluice": ["sluice/"],
