@@ -28,7 +28,7 @@ class Reader(_sluice._Reader):
     mode       "newest": each step gives the newest frame; "in_order": every frame, as far as `depth` and the writer's policy allow
     depth      in_order: unread frames that a dropping writer keeps for it; 0: 4
     hold       frames it will hold at once; None: 2, or 1 where the channel has only three slots; "most": as many as the
-               writer allows, which stats.hold tells
+               writer allows, which stats().hold tells
     every      take each n-th frame
     writable   frames may be changed in place, if the writer allows it
     wait       seconds to wait for a writer; None: open at once, next() waits for one

@@ -266,6 +266,18 @@ def test_eviction_is_told_once():
         assert reader.next(timeout=60).sequence == 4
 
 
+def test_as_many_as_the_writer_allows():
+    with sluice.Writer("most", shape=4, slots=3, max_slots=5) as writer, sluice.Reader("most", hold="most") as reader:
+        held = []
+        for _ in range(3):
+            writer.frame().commit()
+            held.append(reader.next())
+        assert reader.stats().hold == 3
+        writer.frame().commit()
+        with pytest.raises(sluice.LimitError, match="holds 3 frames"):
+            reader.next()
+
+
 @pytest.mark.parametrize("options", [
     dict(mode="oldest"), dict(mode=1), dict(depth=-1), dict(depth=99), dict(hold=-1), dict(hold=99), dict(hold=1.5),
     dict(every=-1), dict(wait=-1), dict(wait="x"), dict(spin=-1), dict(uids=[1 << 40]), dict(uids=5), dict(device="cuda:77"),
