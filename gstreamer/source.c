@@ -112,6 +112,10 @@ static GstFlowReturn next_lease(GstSluiceSrc *self, struct gst_sluice_lease **le
     int r = gst_sluice_intake_next(&self->intake, timeout, lease);
     if (measured != self->intake.measured)
         gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
+    if (self->intake.lost)
+        GST_ELEMENT_WARNING(
+            self, RESOURCE, READ,
+            ("The writer of channel '%s' took frames back that the pipeline kept too long.", self->channel), (NULL));
     switch (r) {
     case SLUICE_OK: return GST_FLOW_OK;
     case SLUICE_CLOSED: return GST_FLOW_EOS;
