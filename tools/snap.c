@@ -159,7 +159,7 @@ const struct command snap_command = {
     .arguments = "CHANNEL OUT.png|OUT.npy",
     .summary = "write the newest frame to a PNG or NumPy file",
     .details = "PNG works for every pixel format: YUV is converted by the frame's matrix and range, Bayer\n"
-               "is demosaiced, floats are clipped to 0 to 1. GRAY16 and 16-bit Bayer give 16 bits per\n"
+               "is demosaiced, floats are clipped to 0 to 1. GRAY16, RGBA64 and 16-bit Bayer give 16 bits per\n"
                "sample, all others 8. A .npy file has the array bit for bit. - is standard output.\n",
     .examples = "  sluice snap camera now.png\n"
                 "  sluice snap camera depth.npy --array depth\n"

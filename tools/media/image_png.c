@@ -12,7 +12,7 @@
 
 static bool has_16_bits(uint32_t format)
 {
-    return format == SLUICE_PIXEL_GRAY16 || format == SLUICE_PIXEL_BAYER_RGGB16 ||
+    return format == SLUICE_PIXEL_GRAY16 || format == SLUICE_PIXEL_RGBA64 || format == SLUICE_PIXEL_BAYER_RGGB16 ||
            format == SLUICE_PIXEL_BAYER_BGGR16 || format == SLUICE_PIXEL_BAYER_GRBG16 ||
            format == SLUICE_PIXEL_BAYER_GBRG16;
 }
