@@ -59,6 +59,7 @@ TEST(a_reader_holds_as_many_as_each_writer_allows)
     CHECK_EQ(kit_writer_stats(writer).evicted, 0);
     CHECK_OK(sluice_writer_close(&writer));
 
+    CHECK_SOON(!kit_reader_stats(reader).connected, 10);
     frames[6] = kit_take(reader); /* a writer that is gone needs no slot */
     writer = kit_open_writer(3, 5, 0);
     kit_commits(writer, 1);

@@ -226,7 +226,7 @@ TEST(parameters_that_make_no_sense)
             expected = SLUICE_E_UNSUPPORTED;
             break;
         case 8:
-            params.hold = UINT32_MAX;
+            params.hold = UINT32_MAX - 1;
             expected = SLUICE_E_LIMIT;
             break;
         }
