@@ -27,6 +27,8 @@ static bool of_image(struct web_plane *plane, const struct sluice_array *array)
     case SLUICE_PIXEL_UYVY:
     case SLUICE_PIXEL_NV12:
     case SLUICE_PIXEL_YUV420P:
+    case SLUICE_PIXEL_YUV422P:
+    case SLUICE_PIXEL_YUV422P10:
     case SLUICE_PIXEL_YUV444P:
     case SLUICE_PIXEL_P010: return false;
     default: break;
