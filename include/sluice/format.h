@@ -170,11 +170,12 @@ SLUICE_API int sluice_format_add_tensor(struct sluice_format *format, const char
 
 /* Adds an image; its planes and pitches follow from `pixel_format` and format->pitch_align. The array's
  * shape is what NumPy and OpenCV users expect: (H, W, C) for packed formats, (H, W) for gray and
- * Bayer, (H, W, 2) for YUYV and UYVY, (H*3/2, W) for NV12, YUV420P and P010, (2*H, W) for YUV422P
- * and YUV422P10, (3*H, W) for YUV444P. Where no shape describes the memory (YUV420P with padded rows, planes placed by
- * hand) the array has one dimension over all its bytes, and only `planes` describes the layout. Thread: one at a time
- * on a format. Returns: 0; SLUICE_E_FORMAT for a bad name, or a width or height of 0, over 65,536, or odd where chroma
- * is halved. */
+ * Bayer, (H, W, 2) for YUYV and UYVY, (H*3/2, W) for NV12, YUV420P and P010, (2*H, W) for YUV422P and
+ * YUV422P10, (3*H, W) for YUV444P.
+ * Where no shape describes the memory (YUV420P with padded rows, planes placed by hand) the array has one
+ * dimension over all its bytes, and only `planes` describes the layout.
+ * Thread: one at a time on a format.
+ * Returns: 0; SLUICE_E_FORMAT for a bad name, or a width or height of 0, over 65,536, or odd where chroma is halved. */
 SLUICE_API int sluice_format_add_image(struct sluice_format *format, const char *name,
                                        enum sluice_pixel_format pixel_format, uint32_t width, uint32_t height);
 
