@@ -4,7 +4,7 @@ import asyncio
 import concurrent.futures
 import math
 
-from ._sluice import Closed, Error
+from ._sluice import Closed
 
 # (loop, descriptor): the futures of the tasks that wait for it
 _waiting: dict = {}
@@ -12,11 +12,16 @@ _waiting: dict = {}
 
 def _wake(key):
     for future in _waiting.get(key, ()):
-        if not future.done():
-            future.set_result(None)
+        _finish(future, True)
 
 
-async def _readable(descriptor):
+def _finish(future, readable):
+    if not future.done():
+        future.set_result(readable)
+
+
+async def _readable(descriptor, until):
+    """False if the loop's time is `until` before that; None: it never is."""
     loop = asyncio.get_running_loop()
     key = loop, descriptor
     future = loop.create_future()
@@ -24,22 +29,27 @@ async def _readable(descriptor):
     futures.append(future)
     if len(futures) == 1:
         loop.add_reader(descriptor, _wake, key)
+    timer = None if until is None else loop.call_at(until, _finish, future, False)
     try:
-        await future
+        return await future
     finally:
+        if timer:
+            timer.cancel()
         futures.remove(future)
         if not futures:
             del _waiting[key]
             loop.remove_reader(descriptor)
 
 
-async def _take(reader, iterates, stream=None):
+async def _take(reader, iterates, stream=None, until=None):
+    """A frame, or None at that time."""
     while True:
         frame = reader._poll(iterates, stream)
         if frame is not None:
             return frame
         descriptor, keeper = reader._descriptor()  # open while `keeper` lives: close() wakes the waiting tasks
-        await _readable(descriptor)
+        if not await _readable(descriptor, until):
+            return None
         del keeper
 
 
@@ -53,15 +63,9 @@ async def step(reader):
 
 async def next_async(reader, timeout, stream):
     """reader.next_async(timeout, stream=stream)"""
-    if timeout is None or timeout == math.inf:
-        return await _take(reader, False, stream)
-    try:
-        async with asyncio.timeout(timeout):
-            return await _take(reader, False, stream)
-    except TimeoutError as error:
-        if isinstance(error, Error):
-            raise
-    return reader.next(0, stream=stream)  # a frame, if the loop handled both late; else the exception says what there is
+    until = None if timeout is None or timeout == math.inf else asyncio.get_running_loop().time() + timeout
+    frame = await _take(reader, False, stream, until)
+    return reader.next(0, stream=stream) if frame is None else frame  # if there is none, its exception says why
 
 
 # ---- frame.fetch() ----

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The extension; the package exports its names."""
 from collections.abc import Callable
-from typing import Any, Self, TypeVar, final
+from typing import Any, TypeVar, final
 
-from typing_extensions import disjoint_base
+from typing_extensions import Self, disjoint_base
 
 from . import AccessError as AccessError
 from . import Array as Array

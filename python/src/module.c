@@ -204,6 +204,7 @@ static int add_types(PyObject *module, struct state *state)
         *types[i].type = (PyTypeObject *)PyType_FromModuleAndSpec(module, types[i].spec, NULL);
         if (!*types[i].type || PyModule_AddType(module, *types[i].type) < 0)
             return -1;
+        forbid_instances(*types[i].type);
     }
     return 0;
 }

@@ -15,6 +15,7 @@
 #include <sluice/sluice.h>
 
 #include "docstrings.h" /* made of the stubs by ../docstrings.py */
+#include "older.h"
 
 enum error_index {
 #define ERROR_INDEX(name, number, text) ERROR_##name,

@@ -14,6 +14,8 @@
 A program that says `import cuda_link` runs unchanged by `python -m sluice.cuda_link program.py`, or after install().
 docs/from-cuda-link.md describes what differs, and what is better.
 """
+from __future__ import annotations
+
 import importlib
 import importlib.abc
 import importlib.machinery
