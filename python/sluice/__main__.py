@@ -1,10 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""`python -m sluice`: runs the command that the package contains."""
+"""`python -m sluice`: runs the command that the package contains; with --cflags, --libs or --pkgconfigdir, tells compilers where the
+package has headers and library."""
 import importlib
 import os
 import shutil
 import sys
 import sysconfig
+
+
+def flags(wanted):
+    """For a C compiler. Programs find the library where it is now."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    if not os.path.exists(os.path.join(here, "include", "sluice", "sluice.h")):
+        sys.exit("this package has no headers: use `pkg-config --cflags --libs sluice` (Debian: apt install libsluice-dev pkg-config)")
+    lib = os.path.join(here, "lib")
+    known = {"--cflags": [f"-I{here}/include"], "--libs": [f"-L{lib}", f"-Wl,-rpath,{lib}", "-lsluice"],
+             "--pkgconfigdir": [f"{lib}/pkgconfig"]}
+    return " ".join(flag for option in wanted for flag in known[option])
 
 
 def use_ffmpeg_of_wheel():
@@ -28,6 +40,9 @@ def use_programs_of_package():
 
 
 def main():
+    options = sys.argv[1:]
+    if options and {"--cflags", "--libs", "--pkgconfigdir"}.issuperset(options):
+        return print(flags(options))
     command = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "sluice")
     if not os.access(command, os.X_OK):
         command = shutil.which("sluice")  # Debian's package has it in another one
