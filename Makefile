@@ -15,6 +15,7 @@ help:
 	@echo 'make coverage   run the tests and count the lines that they execute'
 	@echo 'make bench      compare with other ways to share frames: figures.json, plots in figures/'
 	@echo 'make site       build the documentation as a site, build-site/html'
+	@echo 'make wheel      build wheels for Python, in dist/'
 	@echo 'make deb        build Debian packages, in dist/'
 	@echo 'make clean      remove everything that was built'
 
@@ -53,6 +54,9 @@ site:
 	@dev/setup site
 	@docs/site/build
 
+wheel:
+	@packages/wheel dist
+
 deb:
 	@dev/setup deb
 	@packages/deb dist
@@ -60,4 +64,4 @@ deb:
 clean:
 	rm -rf build build-* dist
 
-.PHONY: help demo demo-live test asan tsan coverage install bench site deb clean
+.PHONY: help demo demo-live test asan tsan coverage install bench site wheel deb clean
