@@ -17,6 +17,7 @@ help:
 	@echo 'make site       build the documentation as a site, build-site/html'
 	@echo 'make wheel      build wheels for Python, in dist/'
 	@echo 'make deb        build Debian packages, in dist/'
+	@echo 'make release    make a release, in dist/ (VERSION=x.y.z, DRY_RUN=yes)'
 	@echo 'make clean      remove everything that was built'
 
 demo:
@@ -40,7 +41,7 @@ asan tsan coverage:
 install:
 	@dev/setup build
 	@test -f build-release/build.ninja || meson setup build-release --buildtype=release -Dtests=disabled
-	@meson configure build-release -Dprefix=$(abspath $(PREFIX)) -Dlibdir=$(LIBDIR)
+	@meson configure build-release -Dprefix="$$(realpath -ms '$(PREFIX)')" -Dlibdir='$(LIBDIR)'
 	@ninja -C build-release
 	@meson install -C build-release --no-rebuild
 	@test -n '$(DESTDIR)' || ldconfig 2>/dev/null || true
@@ -61,7 +62,12 @@ deb:
 	@dev/setup deb
 	@packages/deb dist
 
+release:
+	@dev/setup deb
+	@dev/setup site
+	@packages/release $(if $(DRY_RUN),--dry-run) $(VERSION)
+
 clean:
 	rm -rf build build-* dist
 
-.PHONY: help demo demo-live test asan tsan coverage install bench site wheel deb clean
+.PHONY: help demo demo-live test asan tsan coverage install bench site wheel deb release clean

@@ -113,6 +113,11 @@ int main(int argc, char **argv)
         complete(commands, COMMAND_COUNT, argc - 2, argv + 2);
         return flush_output(EXIT_DONE);
     }
+    if (sluice_api_version() < SLUICE_API_VERSION) {
+        fprintf(stderr, "sluice: this command is sluice %s, but libsluice is %s, which is older: see ldd %s\n", SLUICE_VERSION,
+                sluice_version(), argv[0]);
+        return EXIT_FAILED;
+    }
     const struct command *command = find_command(argv[1]);
     if (!command)
         return run_external(argv + 1);

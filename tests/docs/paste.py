@@ -23,9 +23,10 @@ OURS = re.compile(r"SLUICE|PYTHON|VIRTUAL_ENV|MESON|MAKE|MFLAGS|PKG_CONFIG|LD_|D
 
 def copy_source(root, folder):
     """What a reader gets: no builds."""
-    listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    if listed.returncode:
+    listed = shutil.which("git") and subprocess.run(
+        ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    if not listed or listed.returncode:
         shutil.copytree(root, folder, ignore=shutil.ignore_patterns("build*", ".*"))
         return
     for name in filter(None, os.fsdecode(listed.stdout).split("\0")):
