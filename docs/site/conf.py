@@ -27,6 +27,8 @@ nitpicky = True
 nitpick_ignore_regex = [("c:identifier", r"u?int(8|16|32|64|ptr)_t|size_t"), ("ref", r"\w+_8h")]
 html_theme = "furo"
 html_extra_path = ["redirect"]
+html_static_path = ["static"]
+html_js_files = [("versions.js", {"defer": "defer"})]
 html_show_copyright = False
 
 # Headings get the names that links in the pages use.

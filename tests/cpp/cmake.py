@@ -3,6 +3,7 @@
 """CMake projects find an installed Sluice, or build a checkout. usage: cmake.py ROOT BUILD"""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -61,6 +62,7 @@ def check_programs(lint, title, folder, find, *options):
 
 def main():
     root, build = sys.argv[1:]
+    release = re.search(r"version: '([\d.]+)'", (pathlib.Path(root) / "meson.build").read_text())[1]
     lint = Lint()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
@@ -68,10 +70,10 @@ def main():
         lint.check("it is installed", run("meson", "install", "-C", build, "--no-rebuild", "--quiet", DESTDIR=str(installed)))
         (config,) = installed.rglob("sluiceConfig.cmake")
         found = f"-Dsluice_DIR={config.parent}"
-        check_programs(lint, "find_package", folder, "find_package(sluice 0.1 CONFIG REQUIRED)", found)
-        wrong = project(folder, "find_package(sluice 0.9 CONFIG REQUIRED)")
+        check_programs(lint, "find_package", folder, f"find_package(sluice {release} CONFIG REQUIRED)", found)
+        wrong = project(folder, "find_package(sluice 99.0 CONFIG REQUIRED)")
         told = "".join(run("cmake", "-S", str(wrong), "-B", str(wrong / "build"), found))
-        lint.check("another version is refused", [] if "0.9" in told and "version: 0.1.0" in told else [told or "it was found"])
+        lint.check("another version is refused", [] if "99.0" in told and f"version: {release}" in told else [told or "it was found"])
         check_programs(lint, "FetchContent", folder, FETCH.format(root=root))
     lint.finish()
 
