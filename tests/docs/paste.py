@@ -53,7 +53,11 @@ def environment(home):
 def has_index(env):
     """Does pip reach an index? Without one nobody can follow the part about Python."""
     with tempfile.TemporaryDirectory() as folder:
-        return subprocess.run(["python3", "-m", "pip", "download", "--quiet", "--no-deps", "--retries", "1", "--dest", folder,
+        pip = ["python3", "-m", "pip"]
+        if subprocess.run([*pip, "--version"], env=env, capture_output=True).returncode:  # a new Debian has it in environments alone
+            subprocess.run(["python3", "-m", "venv", f"{folder}/venv"], env=env, capture_output=True)
+            pip = [f"{folder}/venv/bin/pip"]
+        return subprocess.run([*pip, "download", "--quiet", "--no-deps", "--retries", "1", "--dest", folder,
                                "meson-python"], env=env, stderr=subprocess.DEVNULL).returncode == 0
 
 
