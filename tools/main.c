@@ -114,8 +114,8 @@ int main(int argc, char **argv)
         return flush_output(EXIT_DONE);
     }
     if (sluice_api_version() < SLUICE_API_VERSION) {
-        fprintf(stderr, "sluice: this command is sluice %s, but libsluice is %s, which is older: see ldd %s\n", SLUICE_VERSION,
-                sluice_version(), argv[0]);
+        fprintf(stderr, "sluice: this command is sluice %s, but libsluice is %s, which is older: see ldd %s\n",
+                SLUICE_VERSION, sluice_version(), argv[0]);
         return EXIT_FAILED;
     }
     const struct command *command = find_command(argv[1]);

@@ -32,6 +32,19 @@ def own_library(program, env, folder):
     return [] if len(named) == 1 and str(folder) in os.path.realpath(named[0].split()[2]) else named
 
 
+OLDER = 'int sluice_api_version(void) { return 0; } const char *sluice_version(void) { return "0.0.9"; }'
+
+
+def older_problems(command, cc, env, folder):
+    """Another library's answers come before those of the one that is installed."""
+    (folder / "older.c").write_text(OLDER)
+    problems = run([*cc, "-shared", "-fPIC", folder / "older.c", "-o", folder / "older.so"], env)
+    said = subprocess.run([command, "ls"], env=env | {"LD_PRELOAD": f"{folder}/older.so"}, text=True, capture_output=True)
+    new = subprocess.run([command, "--version"], env=env, text=True, capture_output=True).stdout.split()[1]
+    told = f"this command is sluice {new}, but libsluice is 0.0.9" in said.stderr
+    return problems or ([] if said.returncode == 1 and told else [f"{said.returncode}: {said.stderr}"])
+
+
 def main():
     build, cc = sys.argv[1], sys.argv[2].split()
     lint = Lint()
@@ -43,6 +56,7 @@ def main():
         (config,) = folder.rglob("sluice.pc")
         lint.check("the command finds its library",
                    run([command, "--version"], env) + own_library(command, env, folder))
+        lint.check("with an older library it says both versions", older_problems(command, cc, env, folder))
         demo = ["demo", "--seconds", "5", "--size", "160x90", "--fps", "30", "--device", "host", "--out", folder / "demo"]
         lint.check("the demo finds its filter", run([command, *demo], env))
 
