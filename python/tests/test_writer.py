@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 import array
 import ctypes
+import sys
 import threading
 import time
 
@@ -313,7 +314,8 @@ def test_wrong_calls():
     with sluice.Writer("w", shape=4) as writer:
         for call in (lambda: writer.frame(-1), lambda: writer.frame(timeout="x"), lambda: writer.frame(1, 2),
                      lambda: writer.frame(nonsense=1), lambda: writer.frame(1, timeout=1), lambda: writer.frame(meta=object()),
-                     lambda: writer.frame(meta=3), lambda: writer.frame(capture_ns=1.5), lambda: writer.send(),
+                     lambda: writer.frame(meta=3), lambda: writer.send(),
+                     lambda: writer.frame(capture_ns=1.5 if sys.version_info >= (3, 10) else "x"),
                      lambda: writer.send(bytes(4), meta=4), lambda: writer.try_frame(1), lambda: writer.frame().reshape("x"),
                      lambda: writer.frame().reshape((1,) * 9), lambda: writer.frame().resize(-1, 2),
                      lambda: writer.frame()["nope"], lambda: writer.frame()[1], lambda: writer.frame()[-2],

@@ -7,7 +7,7 @@ import struct
 import threading
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Union
 
 PROTOCOL_MAGIC = 0x43495044
 MAGIC_OFFSET, MAGIC_SIZE = 0, 4
@@ -26,7 +26,7 @@ FLAGS_BFLOAT16, FLAGS_MONO_ALPHA, FLAGS_BGRA = 1, 2, 4
 
 _U32, _U64, _F64 = struct.Struct("<I"), struct.Struct("<Q"), struct.Struct("<d")
 _METADATA = struct.Struct("<IIIBBHI")
-_Bytes = bytearray | memoryview
+_Bytes = Union[bytearray, memoryview]
 
 # name: kind, bits, the flag that tells it from another
 _DTYPES = {
