@@ -8,6 +8,7 @@
 
 #include "convert/convert.h"
 #include "kernel/kernel.h"
+#include "os/os.h"
 #include "util/atomic.h"
 #include "util/result.h"
 
@@ -135,7 +136,7 @@ static bool open_worker(struct worker *w, const struct conversion *conversion)
     w->apart = whole_lines(w->span);
     w->wide = whole_lines(w->job->to.width);
     size_t bytes = lay_out(w, NULL);
-    char *block = aligned_alloc(64, bytes);
+    char *block = sl_os_aligned_alloc(64, bytes);
     if (!block)
         return false;
     memset(block, 0, bytes); /* what is between the planes is added up, too */
@@ -411,7 +412,7 @@ static void run(void *argument, uint64_t first, uint64_t last)
     worker.end = end;
     for (int y = begin; y < end; y += conversion->group)
         conversion->group == 2 ? write_pair(&worker, y) : write_row(&worker, y);
-    free(worker.held);
+    sl_os_aligned_free(worker.held);
 }
 
 int sl_convert_host(const struct sl_job *job)

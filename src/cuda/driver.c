@@ -30,7 +30,7 @@ const char *sl_cuda_library(void)
 {
     const char *path = secure_getenv("SLUICE_CUDA_DRIVER");
 
-    return path && *path ? path : "libcuda.so.1";
+    return path && *path ? path : sl_os_dl_pick("libcuda.so.1", "nvcuda.dll");
 }
 
 /* Data and function pointers have the same size on every system with dlsym. */

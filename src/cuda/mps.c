@@ -2,12 +2,11 @@
  *
  * NVIDIA's multi-process service (MPS): is it running, and is this process its client?
  */
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "cuda/cuda.h"
+#include "os/os.h"
 
 /* Is the daemon running, where this process's driver looks for it? When it ends it removes this
  * file, but not its socket. A daemon in another PID namespace seems dead; then the driver knows
@@ -25,7 +24,7 @@ static bool daemon_runs(void)
     if (fscanf(file, "%d", &pid) != 1)
         pid = 0;
     fclose(file);
-    return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
+    return pid > 0 && sl_os_process_runs((uint32_t)pid);
 }
 
 enum sl_cuda_mps sl_cuda_mps(int device)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "device/host.h"
+#include "os/os.h"
 #include "util/result.h"
 
 static int host_identify(const char *name, unsigned char uuid[SL_DEVICE_UUID])
@@ -130,14 +131,14 @@ static int host_alloc(struct sl_device *device, size_t size, void **memory, void
 
     (void)device;
     *keeper = NULL;
-    *memory = size > SIZE_MAX - unit ? NULL : aligned_alloc(unit, (size + unit - 1) / unit * unit);
+    *memory = size > SIZE_MAX - unit ? NULL : sl_os_aligned_alloc(unit, (size + unit - 1) / unit * unit);
     return *memory ? 0 : sl_fail(SLUICE_E_NO_MEMORY, "there are no %zu bytes of memory left", size);
 }
 
 static int host_free(void *memory, void *keeper)
 {
     (void)keeper;
-    free(memory);
+    sl_os_aligned_free(memory);
     return 0;
 }
 

@@ -153,13 +153,13 @@ static void run_range(void *argument, uint64_t first, uint64_t last)
     job.last = last;
     if (run->shared > 0) {
         size_t size = (run->shared + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        if (!(job.shared = aligned_alloc(ALIGNMENT, size))) {
+        if (!(job.shared = sl_os_aligned_alloc(ALIGNMENT, size))) {
             sl_store(&run->no_memory, 1, relaxed);
             return;
         }
     }
     run_with_memory(run, &job);
-    free(job.shared);
+    sl_os_aligned_free(job.shared);
 }
 
 /* True if SLUICE_CHECK is set to anything: comparing two numbers costs nothing then. */
@@ -270,7 +270,7 @@ static int memory_alloc(struct sl_stream *stream, size_t bytes, void **memory)
     const size_t unit = 256; /* CUDA's alignment */
 
     (void)stream;
-    if (bytes > SIZE_MAX - unit || !(*memory = aligned_alloc(unit, (bytes + unit - 1) / unit * unit)))
+    if (bytes > SIZE_MAX - unit || !(*memory = sl_os_aligned_alloc(unit, (bytes + unit - 1) / unit * unit)))
         return sl_fail(SLUICE_E_NO_MEMORY, "no memory: %zu bytes were asked for", bytes);
     return 0;
 }
@@ -279,7 +279,7 @@ static int memory_free(struct sl_device *device, struct sl_stream *stream, void 
 {
     (void)device;
     (void)stream;
-    free(memory);
+    sl_os_aligned_free(memory);
     return 0;
 }
 

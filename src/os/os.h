@@ -74,10 +74,10 @@ void sl_os_keep_mapped(void *address);
  * most. A memory lives until its last name and its last mapping are gone, and any process of the user may
  * remove a name.
  *
- * On Windows: sections with exactly this name (session-local), by CreateFileMappingW and OpenFileMappingW.
- * A section lives as long as a handle to it. So link and remove do nothing and succeed, look reports the same
- * section for as long as it can be opened, sizes are whole pages (VirtualQuery), and the lock is a separate mutex,
- * `Local\\sluice_lock_` and the name; if it is abandoned, its holder has died.
+ * On Windows: sections with exactly this name (session-local), by CreateFileMappingW and OpenFileMappingW. A section
+ * has one name, and lives as long as a handle to it. So link and remove do nothing and succeed, stat reports the same
+ * section for as long as it can be opened, and sizes are whole pages. The lock is a separate object,
+ * `Local\\sluice_lock_` and the name, which exists while its holder has it open.
  */
 #define SL_OS_NAMED 255
 
@@ -91,6 +91,10 @@ struct sl_os_named {
 /* Opens one, for mapping. It must be plain memory owned by this user or by root (root may open anybody's), else
  * SLUICE_E_PERMISSION. SLUICE_E_NOT_FOUND, without a message, if there is none. */
 int sl_os_named_open(const char *name, bool writable, int *fd, struct sl_os_named *about);
+
+/* Can a memory have several names, so that another one can take its place? If not, one is made under the name that
+ * others open, before it is filled in. */
+bool sl_os_named_has_names(void);
 
 /* Makes one with mode 0600, zeroed, with all its pages allocated so that no store to it can fail.
  * SLUICE_E_EXISTS, without a message, if the name is taken. */
@@ -161,6 +165,12 @@ int sl_os_futex_wait_precise(const sl_word32 *word, uint32_t value, int64_t unti
 
 /* Wakes up to `count` waiters. */
 void sl_os_futex_wake(const sl_word32 *word, int count);
+
+/* ---- bell.c: the doorbell of cuda-link, which exists on Windows alone ---- */
+
+/* A writer's, for its channel. SLUICE_E_UNSUPPORTED, without a message, where there is none. */
+int sl_os_bell_make(const char *channel, int *bell);
+void sl_os_bell_ring(int bell);
 
 /* ---- dir.c: the folder of channels, and its locks ---- */
 
@@ -317,6 +327,9 @@ int sl_os_eventfd_open(int *fd);
 void sl_os_eventfd_set(int fd);
 void sl_os_eventfd_clear(int fd);
 
+/* What a program on Windows waits for instead of polling the descriptor. SLUICE_E_UNSUPPORTED elsewhere. */
+int sl_os_handle(int fd, void **handle);
+
 /* Waits until `fd` is readable: 0, or SLUICE_TIMEOUT. Sets no error message. */
 int sl_os_wait_readable(int fd, int64_t deadline);
 
@@ -344,6 +357,10 @@ bool sl_os_pidfd_valid(int fd);
 bool sl_os_pidfd_dead(int fd);
 
 uint32_t sl_os_pid(void);
+
+/* Does a process of this number run, which may be another user's? */
+bool sl_os_process_runs(uint32_t pid);
+
 uint32_t sl_os_uid(void);
 
 /* The program's short name ("python3"). */
@@ -392,6 +409,11 @@ uint32_t sl_os_cpu_count(void);
 
 /* Names the calling thread, for debuggers and ps; at most 15 bytes. */
 void sl_os_name_thread(const char *name);
+
+/* Memory of this process alone at a multiple of `unit`, a power of two; `size` is a multiple of that, too. NULL: there
+ * is none. */
+void *sl_os_aligned_alloc(size_t unit, size_t size);
+void sl_os_aligned_free(void *memory);
 
 /* Memory of this process alone, zeroed, for stacks: it takes up what is touched only. To be unmapped (sl_os_unmap). */
 int sl_os_reserve(uint64_t size, void **address);
@@ -558,6 +580,9 @@ int sl_os_private_list(int dir, int (*each)(void *context, const char *name, int
 int64_t sl_os_wall_clock(void);
 
 /* ---- dl.c: libraries loaded at run time ---- */
+
+/* The name that a library has on this system. */
+const char *sl_os_dl_pick(const char *posix, const char *windows);
 
 /* SLUICE_E_NO_DESCRIPTORS if no descriptor is left to open it with, else SLUICE_E_UNSUPPORTED if it cannot be loaded.
  */

@@ -57,9 +57,12 @@ enum sl_stage {
 
 #if defined(__GNUC__)
 #define SL_TRACE_RARELY(x) __builtin_expect((x) != 0, 0)
-#define SL_TRACE_HIDDEN    __attribute__((visibility("hidden"))) /* allows access without the GOT */
 #else
 #define SL_TRACE_RARELY(x) (x)
+#endif
+#if defined(__GNUC__) && !defined(SL_TRACE_HIDDEN)            /* os/win32/gnu.h defines it */
+#define SL_TRACE_HIDDEN __attribute__((visibility("hidden"))) /* allows access without the GOT */
+#elif !defined(SL_TRACE_HIDDEN)
 #define SL_TRACE_HIDDEN
 #endif
 

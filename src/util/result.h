@@ -9,11 +9,14 @@
 #include <sluice/base.h>
 
 #if defined(__GNUC__)
-#define SL_PRINTF(f, a) __attribute__((format(printf, f, a)))
-#define SL_RARE         __attribute__((cold)) /* moves code that leads to it off the path of a frame */
+#define SL_RARE __attribute__((cold)) /* moves code that leads to it off the path of a frame */
 #else
-#define SL_PRINTF(f, a)
 #define SL_RARE
+#endif
+#if defined(__GNUC__) && !defined(SL_PRINTF) /* os/win32/gnu.h defines it */
+#define SL_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#elif !defined(SL_PRINTF)
+#define SL_PRINTF(f, a)
 #endif
 
 /* Stores this thread's error message and returns `result`: return sl_fail(SLUICE_E_NAME, "..."). */

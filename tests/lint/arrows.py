@@ -15,7 +15,7 @@ ARROWS = {
     "src/cuda_link": ["sluice/", "channel/", "format/", "copy/copy.h", "mem/mem.h", "sync/sync.h", "device/device.h",
                       "cuda/cuda.h", "trace/trace.h", "os/os.h", "util/"],
     "src/kernel": ["sluice/", "format/format.h", "device/device.h", "cuda/cuda.h", "cuda/nvrtc.h", "os/os.h", "util/"],
-    "src/convert": ["sluice/", "kernel/kernel.h", "format/format.h", "device/device.h", "cuda/cuda.h", "util/"],
+    "src/convert": ["sluice/", "kernel/kernel.h", "format/format.h", "device/device.h", "cuda/cuda.h", "os/os.h", "util/"],
     "src/channel": ["sluice/", "format/", "copy/copy.h", "mem/mem.h", "device/device.h", "trace/trace.h", "os/os.h",
                     "util/"],
     "src/format": ["sluice/", "util/"],

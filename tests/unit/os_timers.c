@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "harness/test.h"
-#include "os/posix/timers.h"
+#include "os/timers.h"
 
 enum { MANY = 500 };
 

@@ -70,9 +70,10 @@ static int map_apart(struct sl_cipd_segment *segment, const char *name)
 static void unmap(struct sl_cipd_segment *segment)
 {
     sl_os_unmap(segment->at, segment->size);
+    sl_os_close(segment->bell);
     sl_os_close(segment->fd);
     segment->at = NULL;
-    segment->fd = -1;
+    segment->fd = segment->bell = -1;
 }
 
 static void name_it(struct sl_cipd_segment *segment, const char *name)
@@ -153,10 +154,25 @@ static int make_named(struct sl_cipd_segment *segment)
     return result;
 }
 
+/* The memory has one name only, and goes with its last user. SLUICE_AGAIN: another program was faster. */
+static int make_public(struct sl_cipd_segment *segment)
+{
+    int result = sl_os_named_make(segment->name, SL_CIPD_SEGMENT, &segment->fd, &segment->memory);
+    if (result)
+        return result == SLUICE_E_EXISTS ? SLUICE_AGAIN : result;
+    if ((result = keep_lock(segment)) == 0)
+        result = map(segment, segment->fd);
+    if (result)
+        unmap(segment);
+    return result == SLUICE_E_EXISTS ? SLUICE_AGAIN : result;
+}
+
 /* If a writer is killed here, before there is a session, nothing must be left behind. */
 static int make(struct sl_cipd_segment *segment)
 {
     segment->writable = true;
+    if (!sl_os_named_has_names())
+        return make_public(segment);
     int result = make_hidden(segment);
     return result == SLUICE_E_UNSUPPORTED ? make_named(segment) : result;
 }
@@ -219,7 +235,7 @@ static int own_new(struct sl_cipd_segment *segment)
         return taken(segment->name);
     }
     int result = make(segment);
-    if (result || segment->hidden)
+    if (result || segment->hidden || !sl_os_named_has_names())
         return result;
     result = sl_os_named_link(segment->link_name, segment->name);
     if (result == 0)
@@ -319,6 +335,8 @@ int sl_cipd_segment_own(struct sl_cipd_segment *segment, const char *name, bool 
     if (result)
         return result;
     uint32_t left;
+    if (sl_os_bell_make(name, &made.bell) != 0)
+        made.bell = -1;
     sl_cipd_link_names_sweep_own(&made);
     (void)sl_cipd_link_names_sweep(true, &left);
     *segment = made;

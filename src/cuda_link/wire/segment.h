@@ -22,6 +22,7 @@ struct sl_cipd_segment {
     char name[SL_CIPD_NAME + 1];
     char link_name[SL_CIPD_NAME + 1]; /* "": none (a reader's, or hidden) */
     int fd;                           /* -1: closed */
+    int bell;                         /* a writer's doorbell; -1: none */
     unsigned char *at;                /* NULL: not mapped */
     uint64_t size;                    /* bytes that are mapped */
     struct sl_os_named memory;        /* which memory it is */
@@ -30,7 +31,7 @@ struct sl_cipd_segment {
 };
 #define SL_CIPD_SEGMENT_INIT \
     { \
-        .fd = -1 \
+        .fd = -1, .bell = -1 \
     }
 
 /* May this user publish in this memory of that name? SLUICE_E_PERMISSION if it is another user's, also for

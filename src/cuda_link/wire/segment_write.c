@@ -16,6 +16,8 @@ enum { ZEROS = 1000 };           /* loads until a zero is believed */
 
 static void wake(const struct sl_cipd_segment *segment)
 {
+    if (segment->bell >= 0)
+        sl_os_bell_ring(segment->bell);
     sl_os_futex_wake(sl_cipd_index_word(segment->at), INT_MAX);
 }
 
@@ -105,7 +107,7 @@ static bool fits(const struct sl_cipd_segment *segment, const struct sl_cipd_lay
     if (segment->size < layout->total)
         return false;
     if (layout_there(segment, &there))
-        return there.slots == layout->slots;
+        return there.slots == layout->slots || !sl_os_named_has_names();
     return magic == 0 && sl_cipd_load_version(segment->at) == 0; /* never used */
 }
 
@@ -175,7 +177,7 @@ static int begin_elsewhere(struct sl_cipd_segment_writer *producer, const struct
 int sl_cipd_write_begin(struct sl_cipd_segment_writer *producer, uint32_t slots, const struct sl_cipd_handles *handles,
                         const struct sl_cipd_metadata *metadata)
 {
-    struct sl_cipd_layout layout;
+    struct sl_cipd_layout layout, there;
     if (!sl_cipd_layout(slots, &layout))
         return sl_fail(SLUICE_E_INVALID, "a cuda-link channel has 1 to %d slots, not %" PRIu32, SL_CIPD_MAX_SLOTS,
                        slots);
@@ -192,6 +194,8 @@ int sl_cipd_write_begin(struct sl_cipd_segment_writer *producer, uint32_t slots,
         version = 1;
     int result = 0;
     if (segment->hidden || fits(segment, &layout)) {
+        if (layout_there(segment, &there) && there.slots != slots) /* no other memory can take its place */
+            end_session(segment, &there);
         write_session(segment, &layout, version, producer->gpu, handles, metadata);
         result = sl_cipd_segment_show(segment); /* atomically: complete or not at all */
     } else {
@@ -247,6 +251,8 @@ uint32_t sl_cipd_write_publish(struct sl_cipd_segment_writer *producer, int64_t 
         producer->rival = true;
     if (ext && !producer->silent && sl_cipd_ext_after_publish(ext, slept))
         wake(&producer->segment);
+    else if (producer->segment.bell >= 0 && !producer->silent) /* for a reader of cuda-link's */
+        sl_os_bell_ring(producer->segment.bell);
     producer->index = index;
     if (++producer->slot == producer->layout.slots)
         producer->slot = 0;

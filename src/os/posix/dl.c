@@ -11,6 +11,12 @@
 #include "os/os.h"
 #include "util/result.h"
 
+const char *sl_os_dl_pick(const char *posix, const char *windows)
+{
+    (void)windows;
+    return posix;
+}
+
 /* dlopen reports its reason only as text. So it is tested whether opening a file that always exists
  * fails, too. */
 static int no_descriptors(const char *name)

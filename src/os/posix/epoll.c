@@ -56,6 +56,13 @@ void sl_os_eventfd_clear(int fd)
         ;
 }
 
+int sl_os_handle(int fd, void **handle)
+{
+    (void)fd;
+    (void)handle;
+    return sl_fail(SLUICE_E_UNSUPPORTED, "handles are Windows': poll the descriptor (sluice_reader_fd)");
+}
+
 int sl_os_wait_readable(int fd, int64_t deadline)
 {
     for (;;) {

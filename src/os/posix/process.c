@@ -4,6 +4,7 @@
  */
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -125,6 +126,11 @@ bool sl_os_pidfd_dead(int fd)
         return false;
     SL_RETRY(result, poll(&process, 1, 0));
     return result > 0 && process.revents & (POLLIN | POLLHUP);
+}
+
+bool sl_os_process_runs(uint32_t pid)
+{
+    return kill((pid_t)pid, 0) == 0 || errno == EPERM;
 }
 
 uint32_t sl_os_pid(void)

@@ -20,7 +20,7 @@
 
 #include "os/posix/posix.h"
 #include "os/posix/service.h"
-#include "os/posix/timers.h"
+#include "os/timers.h"
 #include "util/result.h"
 
 enum { STACK = 256 * 1024 };

@@ -68,6 +68,16 @@ void sl_os_name_thread(const char *name)
     prctl(PR_SET_NAME, name);
 }
 
+void *sl_os_aligned_alloc(size_t unit, size_t size)
+{
+    return aligned_alloc(unit, size);
+}
+
+void sl_os_aligned_free(void *memory)
+{
+    free(memory);
+}
+
 int sl_os_reserve(uint64_t size, void **address)
 {
     void *mapped = MAP_FAILED;

@@ -2,7 +2,7 @@
  *
  * A binary heap of watches by deadline.
  */
-#include "os/posix/timers.h"
+#include "os/timers.h"
 
 #include <stdlib.h>
 
