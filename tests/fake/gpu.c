@@ -354,7 +354,7 @@ static void take_turn(void)
 
 static void sleep_until(int64_t next)
 {
-    struct timespec until = { .tv_sec = next / 1000000000, .tv_nsec = next % 1000000000 };
+    struct timespec until = { .tv_sec = next / 1000000000, .tv_nsec = (long)(next % 1000000000) };
 
     if (next == INT64_MAX)
         pthread_cond_wait(&fake_changed, &fake_lock);

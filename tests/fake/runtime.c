@@ -14,6 +14,9 @@
 
 #include "gpu/extra_functions.h"
 
+#ifndef FAKE_DRIVER /* what is loaded without SLUICE_CUDA_DRIVER */
+#define FAKE_DRIVER "libcuda.so.1"
+#endif
 #define RUNTIME_API __attribute__((visibility("default")))
 
 enum {
@@ -58,7 +61,7 @@ static void start(void)
 {
     const char *path = getenv("SLUICE_CUDA_DRIVER");
 
-    driver = dlopen(path && *path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    driver = dlopen(path && *path ? path : FAKE_DRIVER, RTLD_NOW | RTLD_LOCAL);
     if (!driver)
         return;
 #define FIND(name, version, parameters, arguments) *(void **)&cu.name = find("cu" #name #version);
@@ -117,7 +120,7 @@ static int set_device(int device)
     return code;
 }
 
-static int tell(int *to, int value)
+static int give(int *to, int value)
 {
     *to = value;
     return 0;
@@ -148,13 +151,13 @@ static int can_access(int *can, int device, int peer)
 }
 
 RUNTIME(SetDevice, (int device), set_device(device))
-RUNTIME(GetDevice, (int *device), tell(device, chosen))
+RUNTIME(GetDevice, (int *device), give(device, chosen))
 RUNTIME(DeviceSynchronize, (void), cu.CtxSynchronize())
 RUNTIME(DeviceGetAttribute, (int *value, int attribute, int device), get_attribute(value, attribute, device))
 RUNTIME(DeviceCanAccessPeer, (int *can, int device, int peer), can_access(can, device, peer))
 RUNTIME(MemGetInfo, (size_t * unused, size_t *total), cu.MemGetInfo(unused, total))
-RUNTIME(RuntimeGetVersion, (int *version), tell(version, VERSION))
-RUNTIME(DeviceGetStreamPriorityRange, (int *least, int *greatest), tell(least, 0) || tell(greatest, GREATEST_PRIORITY))
+RUNTIME(RuntimeGetVersion, (int *version), give(version, VERSION))
+RUNTIME(DeviceGetStreamPriorityRange, (int *least, int *greatest), give(least, 0) || give(greatest, GREATEST_PRIORITY))
 
 RUNTIME_API int cudaPeekAtLastError(void);
 RUNTIME_API int cudaPeekAtLastError(void)

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+#pragma GCC system_header
+#include "../posix.h"

@@ -1,0 +1,4 @@
+/* SPDX-License-Identifier: MIT */
+#pragma GCC system_header
+#include "posix.h"
+#include_next <unistd.h>
