@@ -29,6 +29,8 @@
 #if defined(_WIN32)
 #if defined(SLUICE_BUILD)
 #define SLUICE_API __declspec(dllexport)
+#elif defined(SLUICE_STATIC) /* the program has the library in it */
+#define SLUICE_API
 #else
 #define SLUICE_API __declspec(dllimport)
 #endif

@@ -15,6 +15,7 @@
 #undef stat
 #undef open
 #undef close
+#undef fopen
 
 enum { FIRST = 1000, MOST = 4096 };
 
@@ -204,6 +205,14 @@ int dladdr(const void *at, Dl_info *info)
         return 0;
     info->dli_fname = path;
     return 1;
+}
+
+/* Under Wine there is a /proc, which is not this process's. */
+FILE *posix_fopen(const char *path, const char *mode)
+{
+    char text[2] = { mode[0], 0 }; /* not "e" */
+
+    return strncmp(path, "/proc/", 6) == 0 ? NULL : fopen(path, text);
 }
 
 int setenv(const char *name, const char *value, int replace)

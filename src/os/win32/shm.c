@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Mapping memory. Memory without a name is for Sluice's own channels, which do not exist here yet.
+ * Memory without a name, and mapping. That another process sent some is for Sluice's own channels, which do not exist
+ * here yet.
  */
 #include "os/win32/win32.h"
 
@@ -10,17 +11,20 @@
 
 int sl_os_memory_create(const char *name, uint64_t size, int *fd)
 {
-    (void)name;
-    (void)size;
-    (void)fd;
-    return sl_fail(SLUICE_E_UNSUPPORTED, SL_NATIVE_NEEDS_LINUX);
+    HANDLE section =
+        CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE, (DWORD)(size >> 32), (DWORD)size, NULL);
+
+    if (!section)
+        return sl_fail_windows(GetLastError(), "making %" PRIu64 " bytes of memory (%s)", size, name);
+    return sl_fd_new(section, NULL, fd);
 }
 
+/* A section keeps its size, and nobody else has a handle to this one. */
 int sl_os_memory_seal(int fd, bool read_only)
 {
     (void)fd;
     (void)read_only;
-    return sl_fail(SLUICE_E_UNSUPPORTED, SL_NATIVE_NEEDS_LINUX);
+    return 0;
 }
 
 int sl_os_memory_check(int fd, uint64_t size, bool read_only)
@@ -46,21 +50,38 @@ int sl_os_map(int fd, uint64_t size, bool writable, void **address)
     return 0;
 }
 
+#define KEPT 64 /* usually none is */
+static _Atomic(void *) kept[KEPT];
+static sl_word32 kept_count;
+
+void sl_os_keep_mapped(void *address)
+{
+    uint32_t at = sl_add(&kept_count, 1);
+
+    if (at < KEPT)
+        sl_store(&kept[at], address, release);
+}
+
+static bool is_kept(const void *address)
+{
+    uint32_t count = sl_load(&kept_count, acquire);
+
+    for (uint32_t i = 0; i < count && i < KEPT; i++)
+        if (sl_load(&kept[i], acquire) == address)
+            return true;
+    return false;
+}
+
 void sl_os_unmap(void *address, uint64_t size)
 {
     MEMORY_BASIC_INFORMATION about;
 
     (void)size;
-    if (!address)
+    if (!address || is_kept(address))
         return;
     sl_shared_remove(address);
     if (VirtualQuery(address, &about, sizeof about) && about.Type == MEM_MAPPED)
         UnmapViewOfFile(address);
     else
         VirtualFree(address, 0, MEM_RELEASE);
-}
-
-void sl_os_keep_mapped(void *address)
-{
-    (void)address; /* no channel registers its memory with a driver here */
 }

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <io.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -61,6 +62,7 @@ ssize_t readlink(const char *path, char *text, size_t size);
 void *dlopen(const char *path, int flags);
 void *dlsym(void *library, const char *name);
 int dladdr(const void *at, Dl_info *info);
+FILE *posix_fopen(const char *path, const char *mode);
 int setenv(const char *name, const char *value, int replace);
 
 #undef ftruncate
@@ -71,5 +73,6 @@ int setenv(const char *name, const char *value, int replace);
 #define stat      fake_stat
 #define open      posix_open
 #define close     posix_close
+#define fopen     posix_fopen
 
 #endif
