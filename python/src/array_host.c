@@ -124,8 +124,8 @@ PyObject *array_interface_dict(struct array *array, bool read_only)
 {
     char typestr[16];
 
-    PyOS_snprintf(typestr, sizeof typestr, "%c%c%zd", array->itemsize == 1 ? '|' : '<', dtype_kind(array->a.dtype),
-                  array->itemsize);
+    PyOS_snprintf(typestr, sizeof typestr, "%c%c%d", array->itemsize == 1 ? '|' : '<', dtype_kind(array->a.dtype),
+                  (int)array->itemsize);
     PyObject *shape = array_shape(array), *strides = array->contiguous ? Py_NewRef(Py_None) : array_strides(array);
     if (!shape || !strides) {
         Py_XDECREF(shape);

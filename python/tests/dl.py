@@ -21,7 +21,7 @@ class Versioned(ctypes.Structure):
                 ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p)), ("flags", ctypes.c_uint64), ("tensor", Tensor)]
 
 
-PYTHON = ctypes.PyDLL(None)  # our own: ctypes.pythonapi is shared, and the last user sets its argument types
+PYTHON = ctypes.PyDLL("python", handle=sys.dllhandle) if sys.platform == "win32" else ctypes.PyDLL(None)  # our own: ctypes.pythonapi is shared, and the last user sets its argument types
 
 
 def api(name, result, *arguments):

@@ -36,17 +36,22 @@ class Segment:
     that the channel keeps its name when the program ends."""
 
     def __init__(self, name: str) -> None:
+        self.name = name
+        if os.name == "nt":
+            from multiprocessing.shared_memory import SharedMemory
+            memory = SharedMemory(name)
+            self._close, self.size, self.buf = memory.close, memory.size, memory.buf.toreadonly()
+            return
         descriptor = os.open(f"/dev/shm/{name}", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            self._map = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+            memory_map = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
         finally:
             os.close(descriptor)
-        self.name, self.size = name, len(self._map)
-        self.buf = memoryview(self._map)
+        self._close, self.size, self.buf = memory_map.close, len(memory_map), memoryview(memory_map)
 
     def close(self) -> None:
         self.buf.release()
-        self._map.close()
+        self._close()
 
 
 class CudaArray:

@@ -50,9 +50,23 @@ class Segment:
         self._map.close()
 
 
+def _section(create: bool) -> Any:
+    """On Windows, where it goes with its last user and nothing takes a name away."""
+    from multiprocessing.shared_memory import SharedMemory
+    try:
+        return SharedMemory(SHM_NAME)
+    except FileNotFoundError:
+        if not create:
+            raise
+    try:
+        return SharedMemory(SHM_NAME, create=True, size=SHM_SIZE)
+    except FileExistsError:  # another process was quicker
+        return SharedMemory(SHM_NAME)
+
+
 def open_or_create(*, create: bool) -> Segment:
     """Maps it. FileNotFoundError if there is none and it is not to be made."""
-    segment = Segment(f"/dev/shm/{SHM_NAME}", create)
+    segment: Any = _section(create) if os.name == "nt" else Segment(f"/dev/shm/{SHM_NAME}", create)
     if create and not _U32.unpack_from(segment.buf, 0)[0]:
         _HEADER.pack_into(segment.buf, 0, MAGIC, VERSION)
     return segment

@@ -57,7 +57,7 @@ _loaded: list[ctypes.CDLL] = []
 def _driver() -> ctypes.CDLL:
     if _loaded:
         return _loaded[0]
-    path = os.environ.get("SLUICE_CUDA_DRIVER") or "libcuda.so.1"
+    path = os.environ.get("SLUICE_CUDA_DRIVER") or ("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
     try:
         library = ctypes.CDLL(path)
     except OSError as error:

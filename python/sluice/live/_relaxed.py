@@ -12,7 +12,7 @@ _drivers: dict[str, Any] = {}
 
 def driver() -> Any:
     """CUDA's driver as Sluice has loaded it."""
-    name = os.environ.get("SLUICE_CUDA_DRIVER") or "libcuda.so.1"
+    name = os.environ.get("SLUICE_CUDA_DRIVER") or ("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
     return _drivers.get(name) or _drivers.setdefault(name, ctypes.CDLL(name))
 
 

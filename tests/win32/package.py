@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""The Python package in CPython for Windows, on the fake driver: what tests/win32/run runs under Wine. Prints TAP.
+
+usage: package.py ROLES        ROLES: python/tests/cuda_link_roles.py
+Where SLUICE_CUDA_LINK names the folder of cuda-link's own package, that is the other side as well.
+"""
+import json
+import os
+import subprocess
+import sys
+import traceback
+
+import sluice
+
+ROLES = sys.argv[1]
+SHAPE = (4, 6, 4)
+
+
+class Role:
+    """Another process, led line by line."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen([sys.executable, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        assert line, "the other process has ended"
+        return json.loads(line)
+
+    def ask(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        answer = self.answer()
+        assert "error" not in (answer if isinstance(answer, dict) else {}), answer
+        return answer
+
+    def end(self):
+        self.process.stdin.close()
+        assert self.process.wait(60) == 0
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def frame(value):
+    return memoryview(bytes([value]) * (SHAPE[0] * SHAPE[1] * SHAPE[2])).cast("B", SHAPE)
+
+
+def value_of(reader, timeout=60):
+    """The byte that the next frame is full of."""
+    target = memoryview(bytearray(SHAPE[0] * SHAPE[1] * SHAPE[2])).cast("B", SHAPE)
+    with reader.next(timeout) as taken:
+        taken.copy_to(target)
+    data = target.tobytes()
+    assert data == data[:1] * len(data), data
+    return data[0]
+
+
+def name_of(test):
+    return f"sluice test {os.getpid()} {test}"
+
+
+def imports():
+    assert sluice.__version__ and os.path.splitext(sluice._sluice.__file__)[1] == ".pyd"
+    import sluice.cuda_link as cuda_link
+    assert cuda_link.Exporter and cuda_link.Importer
+
+
+def native_name():
+    try:
+        sluice.Reader("camera")
+    except sluice.UnsupportedError as error:
+        assert "cipd:NAME" in str(error), error
+    else:
+        raise AssertionError("a reader of Sluice's own channel")
+
+
+def within_the_api():
+    """A writer here, a reader in another process; then the other way round."""
+    name = f"cipd:{name_of('api')}"
+    with sluice.Writer(name, shape=SHAPE, device="cuda:0") as writer:
+        other = Role(__file__, ROLES, "read", name)
+        for value in (1, 2, 3):
+            writer.send(frame(value))
+            assert other.ask("take") == value
+        other.end()
+    other = Role(__file__, ROLES, "write", name)
+    other.ask(7)
+    with sluice.Reader(name, device="cuda:0") as reader:
+        assert value_of(reader) == 7
+        other.ask(8)
+        assert value_of(reader) == 8
+        other.kill()
+        other = Role(__file__, ROLES, "write", name)
+        other.ask(9)
+        while True:
+            try:
+                assert value_of(reader) == 9
+                break
+            except (sluice.Closed, sluice.NoWriter):
+                continue
+        other.end()
+
+
+def drop_in(whose):
+    """sluice.cuda_link, or cuda-link's own package (`whose` "theirs:"), in another process; Sluice here."""
+    name = name_of("link" + whose.strip(":"))
+    exporter = Role(ROLES, f"{whose}export", name, *map(str, SHAPE), "uint8", "3", "for_testing")
+    with sluice.Reader(f"cipd:{name}", device="cuda:0") as reader:
+        for value in (5, 6):
+            assert exporter.ask("export", value) == "PUBLISHED"
+            assert value_of(reader) == value
+    exporter.ask("close")
+    exporter.end()
+
+
+def drop_in_reads(whose):
+    name = name_of("back" + whose.strip(":"))
+    with sluice.Writer(f"cipd:{name}", shape=SHAPE, device="cuda:0") as writer:
+        importer = Role(ROLES, f"{whose}import", name, "for_testing")
+        for value in (3, 4):
+            writer.send(frame(value))
+            told = importer.ask("until", "get")
+            assert (told["outcome"], told["value"], told["whole"]) == ("NEW_FRAME", value, True), told
+        importer.ask("close")
+        importer.end()
+
+
+def runs_unchanged():
+    """python -m sluice.cuda_link PROGRAM: `import cuda_link` is Sluice's there."""
+    code = "import cuda_link; print(cuda_link.Exporter.__module__)"
+    path = os.path.join(os.environ["TEMP"], f"sluice {os.getpid()}.py")
+    with open(path, "w") as file:
+        file.write(code)
+    said = subprocess.run([sys.executable, "-m", "sluice.cuda_link", path], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    os.unlink(path)
+    assert said.stdout.strip().startswith("sluice."), said
+
+
+def read(name):
+    with sluice.Reader(name, device="cuda:0") as reader:
+        print(json.dumps("ready"), flush=True)
+        for _ in sys.stdin:
+            print(json.dumps(value_of(reader)), flush=True)
+
+
+def write(name):
+    with sluice.Writer(name, shape=SHAPE, device="cuda:0") as writer:
+        print(json.dumps("ready"), flush=True)
+        for line in sys.stdin:
+            writer.send(frame(int(line)))
+            print(json.dumps("sent"), flush=True)
+
+
+def main():
+    theirs = os.environ.get("SLUICE_CUDA_LINK")
+    tests = [(imports, ()), (native_name, ()), (within_the_api, ()), (drop_in, ("",)), (drop_in_reads, ("",)), (runs_unchanged, ()),
+             (drop_in, ("theirs:",)), (drop_in_reads, ("theirs:",))]
+    print(f"1..{len(tests)}", flush=True)
+    for number, (test, arguments) in enumerate(tests, 1):
+        title = " ".join([test.__name__.replace("_", " "), *arguments]).rstrip(":")
+        if "theirs:" in arguments and not theirs:
+            print(f"ok {number} - {title} # SKIP SLUICE_CUDA_LINK names no folder of cuda-link's package", flush=True)
+            continue
+        try:
+            test(*arguments)
+            print(f"ok {number} - {title}", flush=True)
+        except Exception:
+            print(f"not ok {number} - {title}\n# " + traceback.format_exc().replace("\n", "\n# "), flush=True)
+    os._exit(0)
+
+
+if len(sys.argv) > 2:
+    {"read": read, "write": write}[sys.argv[2]](sys.argv[3])
+else:
+    main()
