@@ -9,24 +9,19 @@
 
 #include <sluice/sluice.h>
 
+#include "commands.h"
 #include "common/args.h"
 #include "common/term.h"
 #include "common/text.h"
 #include "complete.h"
 #include "external.h"
 
-static const struct command *const commands[] = {
-    &ls_command,   &info_command,   &top_command, &web_command,    &play_command, &view_command,  &record_command,
-    &snap_command, &bridge_command, &run_command, &doctor_command, &demo_command, &bench_command,
-};
-#define COMMAND_COUNT (sizeof commands / sizeof commands[0])
-
 static void print_help(FILE *out)
 {
     fprintf(out, "usage: sluice COMMAND [OPTIONS] ...\n\n"
                  "Shares frames between processes on this machine without copying them.\n\n"
                  "commands:\n");
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
+    for (size_t i = 0; i < command_count; i++)
         fprintf(out, "  %-8s  %s\n", commands[i]->name, commands[i]->summary);
     fprintf(out, "\n  sluice COMMAND --help    options and examples\n"
                  "  sluice NAME ...          runs the program sluice-NAME\n"
@@ -48,7 +43,7 @@ static int print_version(void)
 
 static const struct command *find_command(const char *name)
 {
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
+    for (size_t i = 0; i < command_count; i++)
         if (strcmp(name, commands[i]->name) == 0)
             return commands[i];
     return NULL;
@@ -57,13 +52,13 @@ static const struct command *find_command(const char *name)
 /* Runs sluice-NAME, for NAME in argv[0]; returns if it cannot. */
 static int run_external(char **argv)
 {
-    const char *name = argv[0], *names[COMMAND_COUNT];
+    const char *name = argv[0], *names[MOST_COMMANDS];
     int code = external_run(argv);
     if (code != EXIT_USAGE)
         return code;
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
+    for (size_t i = 0; i < command_count; i++)
         names[i] = commands[i]->name;
-    const char *near = text_nearest(name, names, COMMAND_COUNT);
+    const char *near = text_nearest(name, names, command_count);
     if (near)
         say_error(NULL, "unknown command '%s'; did you mean '%s'?", name, near);
     else
@@ -110,7 +105,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
         return flush_output(print_version());
     if (strcmp(argv[1], "__complete") == 0) { /* for shells, see completions/ */
-        complete(commands, COMMAND_COUNT, argc - 2, argv + 2);
+        complete(commands, command_count, argc - 2, argv + 2);
         return flush_output(EXIT_DONE);
     }
     if (sluice_api_version() < SLUICE_API_VERSION) {

@@ -165,8 +165,13 @@ SLUICE_API int sluice_reader_device(sluice_reader *reader, char *name, size_t si
  * reconnects; for poll, epoll, select. Do not read from it; acquire until that returns SLUICE_TIMEOUT, or poll again
  * after each frame. Sometimes it is readable though there is nothing, as when a frame was taken before its notification
  * arrived: so acquire with a time-out of 0, and poll again when that returns SLUICE_TIMEOUT. Owns: the reader. Thread:
- * one at a time on a reader. Returns: the descriptor; SLUICE_E_NO_DESCRIPTORS. */
+ * one at a time on a reader. Returns: the descriptor; SLUICE_E_NO_DESCRIPTORS; SLUICE_E_UNSUPPORTED on Windows. */
 SLUICE_API int sluice_reader_fd(sluice_reader *reader);
+
+/* The same on Windows: a handle (HANDLE) that is signalled, for WaitForMultipleObjects and the like. Do not set, reset
+ * or close it. Owns: the reader. Thread: one at a time on a reader.
+ * Returns: 0; SLUICE_E_NO_DESCRIPTORS; SLUICE_E_UNSUPPORTED elsewhere. */
+SLUICE_API int sluice_reader_handle(sluice_reader *reader, void **handle);
 
 struct sluice_reader_stats {
     uint32_t size;

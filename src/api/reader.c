@@ -261,6 +261,22 @@ int sluice_reader_fd(sluice_reader *handle)
     if (r != 0)
         return r;
     r = reader->ops->reader_fd(reader);
+    if (r >= 0)
+        r = sl_os_descriptor(r);
+    sl_object_drop(&reader->object);
+    return r;
+}
+
+int sluice_reader_handle(sluice_reader *handle, void **out)
+{
+    struct sluice_reader *reader;
+    int r = out ? sl_reader_hold(handle, &reader) : sl_fail(SLUICE_E_INVALID, "sluice_reader_handle: handle is NULL");
+
+    if (r != 0)
+        return r;
+    r = reader->ops->reader_fd(reader);
+    if (r >= 0)
+        r = sl_os_handle(r, out);
     sl_object_drop(&reader->object);
     return r;
 }

@@ -124,6 +124,7 @@ enum sl_cu_attribute {
     SL_CU_KERNEL_TIMEOUT = 17,
     SL_CU_INTEGRATED = 18,
     SL_CU_COMPUTE_MODE = 20,
+    SL_CU_TCC_DRIVER = 35, /* Windows: a driver model of its own, not WDDM */
     SL_CU_COPY_ENGINES = 40,
     SL_CU_COMPUTE_CAPABILITY_MAJOR = 75,
     SL_CU_COMPUTE_CAPABILITY_MINOR = 76,

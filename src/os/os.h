@@ -327,7 +327,9 @@ int sl_os_eventfd_open(int *fd);
 void sl_os_eventfd_set(int fd);
 void sl_os_eventfd_clear(int fd);
 
-/* What a program on Windows waits for instead of polling the descriptor. SLUICE_E_UNSUPPORTED elsewhere. */
+/* What a program polls: the descriptor itself. SLUICE_E_UNSUPPORTED on Windows, where it is a number of ours for a handle,
+ * for which a program waits instead. That is SLUICE_E_UNSUPPORTED elsewhere. */
+int sl_os_descriptor(int fd);
 int sl_os_handle(int fd, void **handle);
 
 /* Waits until `fd` is readable: 0, or SLUICE_TIMEOUT. Sets no error message. */
@@ -365,6 +367,9 @@ uint32_t sl_os_uid(void);
 
 /* The program's short name ("python3"). */
 void sl_os_program(char *name, size_t size);
+
+/* Does this system's driver model of GPUs (WDDM) hold work back until there is more of it? A GPU may do without. */
+bool sl_os_holds_work_back(void);
 
 /* Does this system run on WSL2? Reads system files below `root`, which is "" outside tests. */
 bool sl_os_wsl(const char *root);

@@ -32,6 +32,7 @@ static const struct {
     { "events", SL_CU_CAN_SHARE_EVENTS },
     { "addresses", SL_CU_CAN_USE_HOST_POINTER },
     { "pools", SL_CU_MEMORY_POOLS },
+    { "tcc", SL_CU_TCC_DRIVER },
 };
 
 static void take_away(const char *name, size_t length)

@@ -32,6 +32,8 @@ TEST(the_descriptor_is_readable_while_a_frame_is_there)
     child_expect(&writer, "open", 5);
     sluice_reader *reader = kit_reader("cam", SLUICE_NEWEST);
     struct sluice_frame frame;
+    void *handle;
+    CHECK_SAYS(sluice_reader_handle(reader, &handle), SLUICE_E_UNSUPPORTED, "sluice_reader_fd");
     int end, fd = sluice_reader_fd(reader);
 
     CHECK(fd >= 0);

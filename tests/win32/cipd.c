@@ -10,6 +10,7 @@
 
 #include <sluice/sluice.h>
 
+#include "fake/fake.h"
 #include "harness/test.h"
 
 enum { WIDTH = 64, HEIGHT = 32 };
@@ -185,6 +186,61 @@ TEST(another_number_of_slots_is_another_session_in_the_same_section)
     CHECK_EQ(stats.sessions, 2);
     CHECK_OK(sluice_reader_close(&reader));
     role_stop(&writer);
+}
+
+/* An event that a program waits for, and no descriptor. */
+TEST(a_readers_handle_is_signalled_by_a_frame)
+{
+    struct child writer = started("writer", channel());
+    sluice_reader *reader;
+    HANDLE handle;
+
+    CHECK_OK(open_reader(&reader, channel(), 20 * SLUICE_S));
+    CHECK_SAYS(sluice_reader_fd(reader), SLUICE_E_UNSUPPORTED, "sluice_reader_handle");
+    CHECK_OK(sluice_reader_handle(reader, &handle));
+    CHECK_EQ(take(reader, 0), -1000 - SLUICE_TIMEOUT);
+    CHECK_EQ(WaitForSingleObject(handle, 0), WAIT_TIMEOUT);
+    send_frame(&writer, "1");
+    CHECK_EQ(WaitForSingleObject(handle, 20000), WAIT_OBJECT_0);
+    CHECK_EQ(take(reader, 0), 1);
+    CHECK_EQ(take(reader, 0), -1000 - SLUICE_TIMEOUT);
+    CHECK_EQ(WaitForSingleObject(handle, 0), WAIT_TIMEOUT);
+    CHECK_OK(sluice_reader_close(&reader));
+    role_stop(&writer);
+}
+
+/* How often a send asks the stream: that pushes out what WDDM holds back. */
+static long queries(const char *model, const char *probe)
+{
+    static unsigned char pixels[WIDTH * HEIGHT * 4];
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_format format = frames();
+    struct sluice_array array = format.arrays[0];
+    long (*calls)(int);
+    sluice_writer *writer;
+
+    _putenv(model);
+    SetEnvironmentVariableA("CUDALINK_EXPORT_FLUSH_PROBE", probe);
+    params.name = channel();
+    params.device = "cuda:0";
+    params.format = &format;
+    CHECK_OK(sluice_writer_open(&writer, &params));
+    FARPROC found = GetProcAddress(GetModuleHandleA("nvcuda.dll"), "fake_calls");
+    CHECK(found);
+    memcpy(&calls, &found, sizeof calls);
+    long before = calls(FAKE_StreamQuery);
+    array.data = pixels;
+    CHECK_OK(sluice_writer_send(writer, &array, 1, SLUICE_ON_CPU, NULL));
+    long count = calls(FAKE_StreamQuery) - before;
+    CHECK_OK(sluice_writer_close(&writer));
+    return count;
+}
+
+TEST(wddm_is_flushed_unless_that_is_turned_off)
+{
+    long with = queries("SLUICE_FAKE_WITHOUT=tcc", "1");
+
+    CHECK_LE(queries("SLUICE_FAKE_WITHOUT=tcc", "0") + 1, with);
 }
 
 /* ---- deaths ---- */

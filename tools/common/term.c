@@ -233,7 +233,7 @@ int64_t now_ns(void)
 
 void sleep_until(int64_t when)
 {
-    struct timespec t = { .tv_sec = when / SLUICE_S, .tv_nsec = when % SLUICE_S };
+    struct timespec t = { .tv_sec = when / SLUICE_S, .tv_nsec = (long)(when % SLUICE_S) };
     while (!stop_asked() && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
         continue;
 }

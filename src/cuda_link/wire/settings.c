@@ -25,7 +25,7 @@ const struct sl_cipd_variable sl_cipd_variables[] = {
     { "CUDALINK_TD_USE_GRAPHS", "0", TD, TEXT, "of the sender in TouchDesigner" },
     { "CUDALINK_TD_GRAPHS_DEFERRED", "0", TD, TEXT, "of the sender in TouchDesigner" },
     { "CUDALINK_CPP_USE_GRAPHS", "", TD, TEXT, "of the operators in C++" },
-    { "CUDALINK_EXPORT_FLUSH_PROBE", "1", NO, TEXT, "it pushes out work that Windows' driver model holds back" },
+    { "CUDALINK_EXPORT_FLUSH_PROBE", "1", NO, TEXT, "0 turns off, on Windows, that work is pushed out which WDDM holds back" },
     { "CUDALINK_EXPORT_PROFILE", "0", PY, SWITCH,
       "sluice.cuda_link logs a line every 97 frames; else SLUICE_TIMERS times the stages" },
     { "CUDALINK_STRICT_DEVICE", "0", YES, SWITCH, "memory of another GPU is refused instead of being copied" },

@@ -56,6 +56,11 @@ void sl_os_eventfd_clear(int fd)
         ;
 }
 
+int sl_os_descriptor(int fd)
+{
+    return fd;
+}
+
 int sl_os_handle(int fd, void **handle)
 {
     (void)fd;

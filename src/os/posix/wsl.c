@@ -22,6 +22,11 @@ static bool built_for_it(const char *root)
     return read && strcasestr(line, "microsoft");
 }
 
+bool sl_os_holds_work_back(void)
+{
+    return false;
+}
+
 bool sl_os_wsl(const char *root)
 {
     char path[512];

@@ -76,6 +76,12 @@ int sl_os_descriptors_left(uint32_t count)
     return 0;
 }
 
+int sl_os_descriptor(int fd)
+{
+    (void)fd;
+    return sl_fail(SLUICE_E_UNSUPPORTED, "Windows polls no descriptors: wait for the handle (sluice_reader_handle)");
+}
+
 int sl_os_handle(int fd, void **handle)
 {
     struct sl_object_fd *object = sl_fd_find(fd);

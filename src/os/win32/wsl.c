@@ -4,6 +4,11 @@
  */
 #include "os/os.h"
 
+bool sl_os_holds_work_back(void)
+{
+    return true;
+}
+
 bool sl_os_wsl(const char *root)
 {
     (void)root;
