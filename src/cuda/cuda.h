@@ -168,8 +168,8 @@ int sl_cuda_may_launch(struct sl_cuda_context *context, struct sl_cu_stream *str
 int sl_cuda_aux_stream(struct sl_cuda_context *context, struct sl_cu_stream **stream);
 void sl_cuda_aux_stream_release(struct sl_cuda_context *context); /* before the context is closed */
 
-/* Does this context's driver batch work until more comes or it is queried? On Windows (WDDM) and WSL2, and if SLUICE_WITHOUT has
- * "prompt". The system is determined once a process. */
+/* Does this context's driver batch work until more comes or it is queried? On Windows (WDDM) and WSL2, and if
+ * SLUICE_WITHOUT has "prompt". The system is determined once a process. */
 bool sl_cuda_batches_work(const struct sl_cuda_context *context);
 
 /* After a signal was queued on `stream`: makes such a driver submit it. Inside sl_cuda_enter, in any mode. */

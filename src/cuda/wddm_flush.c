@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A driver that submits work to the GPU in batches, as Windows' may (WDDM), also under WSL2: without a call that flushes
- * the batch a write of a word could stay unsubmitted while a peer waits for it.
+ * A driver that submits work to the GPU in batches, as Windows' may (WDDM), also under WSL2: without a call that
+ * flushes the batch a write of a word could stay unsubmitted while a peer waits for it.
  *
  * On Windows CUDALINK_EXPORT_FLUSH_PROBE=0 turns that off, as in cuda-link.
  */

@@ -327,8 +327,8 @@ int sl_os_eventfd_open(int *fd);
 void sl_os_eventfd_set(int fd);
 void sl_os_eventfd_clear(int fd);
 
-/* What a program polls: the descriptor itself. SLUICE_E_UNSUPPORTED on Windows, where it is a number of ours for a handle,
- * for which a program waits instead. That is SLUICE_E_UNSUPPORTED elsewhere. */
+/* What a program polls: the descriptor itself. SLUICE_E_UNSUPPORTED on Windows, where it is a number of ours for a
+ * handle, for which a program waits instead. That is SLUICE_E_UNSUPPORTED elsewhere. */
 int sl_os_descriptor(int fd);
 int sl_os_handle(int fd, void **handle);
 

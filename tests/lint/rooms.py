@@ -14,7 +14,8 @@ import api
 from lint import Lint
 
 # Files outside of src/cuda_link that may speak of it.
-KNOW_CUDA_LINK = {"src/channel/channel.c", "src/api/cipd.c", "src/api/meson.build", "src/meson.build"}
+KNOW_CUDA_LINK = {"src/channel/channel.c", "src/api/cipd.c", "src/api/meson.build", "src/meson.build", "src/cuda/wddm_flush.c", "src/os/os.h", "src/os/posix/bell.c", "src/os/win32/bell.c",
+                  "src/os/win32/shared_wait.c", "src/os/win32/win32.h"}
 CUDA_LINK = re.compile(r"cipd|cuda[-_]link", re.I)
 
 

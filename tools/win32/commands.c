@@ -3,12 +3,12 @@
  * What the command has on Windows: all for channels of cuda-link's protocol but the live table of `top`, and nothing
  * that starts other programs.
  */
-#include "commands.h"
+#include "../commands.h"
 
 #include <string.h>
 
-#include "complete.h"
-#include "external.h"
+#include "../complete.h"
+#include "../external.h"
 
 const struct command *const commands[] = { &ls_command,   &info_command,   &play_command,
                                            &snap_command, &bridge_command, &doctor_command };

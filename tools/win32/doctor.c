@@ -2,8 +2,8 @@
  *
  * What the doctor asks of Windows.
  */
-#include "doctor/doctor.h"
-#include "common/args.h"
+#include "../doctor/doctor.h"
+#include "../common/args.h"
 
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>

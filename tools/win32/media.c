@@ -2,14 +2,14 @@
  *
  * No other programs are started here, so `play` has its test picture only.
  */
-#include "media/media.h"
+#include "../media/media.h"
 
 #include <string.h>
 
-#include "common/args.h"
-#include "common/child.h"
-#include "common/term.h"
-#include "media/source.h"
+#include "../common/args.h"
+#include "../common/child.h"
+#include "../common/term.h"
+#include "../media/source.h"
 
 bool child_find(const char *program, char *path, size_t size)
 {

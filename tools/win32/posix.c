@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "win32/include/dlfcn.h"
+#include "include/dlfcn.h"
 
 __attribute__((constructor)) static void begin(void)
 {

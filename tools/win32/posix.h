@@ -5,8 +5,6 @@
 #ifndef TOOLS_WIN32_POSIX_H
 #define TOOLS_WIN32_POSIX_H
 
-#include "os/win32/gnu.h"
-
 #include <signal.h>
 #include <stdint.h>
 #include <sys/types.h>
