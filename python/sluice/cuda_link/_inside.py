@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import mmap
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -37,7 +38,7 @@ class Segment:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        if os.name == "nt":
+        if sys.platform == "win32":
             from multiprocessing.shared_memory import SharedMemory
             memory = SharedMemory(name)
             self._close, self.size, self.buf = memory.close, memory.size, memory.buf.toreadonly()
