@@ -315,7 +315,6 @@ static int scarce_seal(int fd, bool read_only);
 static int scarce_check(int fd, uint64_t size, bool read_only);
 static int scarce_map(int fd, uint64_t size, bool writable, void **address);
 static void scarce_unmap(void *address, uint64_t size);
-static void scarce_keep_mapped(void *address) __attribute__((unused));
 
 #define fallocate(...)      scarce_fallocate(__VA_ARGS__)
 #define memfd_create(...)   old_memfd_create(__VA_ARGS__)
@@ -324,7 +323,6 @@ static void scarce_keep_mapped(void *address) __attribute__((unused));
 #define sl_os_memory_check  scarce_check
 #define sl_os_map           scarce_map
 #define sl_os_unmap         scarce_unmap
-#define sl_os_keep_mapped   scarce_keep_mapped
 #include "os/posix/shm.c"
 
 TEST(shm_on_an_old_kernel_and_through_interruptions)

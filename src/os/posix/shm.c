@@ -13,6 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "os/kept.h"
 #include "os/posix/posix.h"
 #include "util/result.h"
 
@@ -166,30 +167,8 @@ int sl_os_map(int fd, uint64_t size, bool writable, void **address)
     return 0;
 }
 
-#define KEPT 64 /* usually none is */
-static _Atomic(void *) kept[KEPT];
-static sl_word32 kept_count;
-
-void sl_os_keep_mapped(void *address)
-{
-    uint32_t at = sl_add(&kept_count, 1);
-
-    if (at < KEPT)
-        sl_store(&kept[at], address, release);
-}
-
-static bool is_kept(const void *address)
-{
-    uint32_t count = sl_load(&kept_count, acquire);
-
-    for (uint32_t i = 0; i < count && i < KEPT; i++)
-        if (sl_load(&kept[i], acquire) == address)
-            return true;
-    return false;
-}
-
 void sl_os_unmap(void *address, uint64_t size)
 {
-    if (address && !is_kept(address))
+    if (address && !sl_os_is_kept(address))
         munmap(address, (size_t)size);
 }

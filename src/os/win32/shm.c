@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 
+#include "os/kept.h"
 #include "util/result.h"
 
 int sl_os_memory_create(const char *name, uint64_t size, int *fd)
@@ -50,34 +51,12 @@ int sl_os_map(int fd, uint64_t size, bool writable, void **address)
     return 0;
 }
 
-#define KEPT 64 /* usually none is */
-static _Atomic(void *) kept[KEPT];
-static sl_word32 kept_count;
-
-void sl_os_keep_mapped(void *address)
-{
-    uint32_t at = sl_add(&kept_count, 1);
-
-    if (at < KEPT)
-        sl_store(&kept[at], address, release);
-}
-
-static bool is_kept(const void *address)
-{
-    uint32_t count = sl_load(&kept_count, acquire);
-
-    for (uint32_t i = 0; i < count && i < KEPT; i++)
-        if (sl_load(&kept[i], acquire) == address)
-            return true;
-    return false;
-}
-
 void sl_os_unmap(void *address, uint64_t size)
 {
     MEMORY_BASIC_INFORMATION about;
 
     (void)size;
-    if (!address || is_kept(address))
+    if (!address || sl_os_is_kept(address))
         return;
     sl_shared_remove(address);
     if (VirtualQuery(address, &about, sizeof about) && about.Type == MEM_MAPPED)

@@ -41,16 +41,6 @@ void sl_mutex_unlock(sl_mutex *mutex)
     ReleaseSRWLockExclusive(native(mutex));
 }
 
-uint64_t sl_os_thread_number(void)
-{
-    static sl_word last;
-    static _Thread_local uint64_t mine;
-
-    if (mine == 0)
-        mine = sl_add(&last, 1) + 1;
-    return mine;
-}
-
 uint32_t sl_os_cpu_count(void)
 {
     DWORD_PTR ours, machine;
