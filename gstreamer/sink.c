@@ -4,6 +4,7 @@
  */
 #include "sink.h"
 
+#include "enum.h"
 #include "meta.h"
 #include "pool.h"
 
@@ -215,9 +216,7 @@ static GType policy_type(void)
     };
     static gsize type;
 
-    if (g_once_init_enter(&type))
-        g_once_init_leave(&type, g_enum_register_static("GstSluicePolicy", values));
-    return type;
+    return gst_sluice_enum_type(&type, "GstSluicePolicy", values);
 }
 
 static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *spec)

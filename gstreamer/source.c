@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "enum.h"
 #include "intake.h"
 #include "meta.h"
 #include "picture.h"
@@ -277,9 +278,7 @@ static GType mode_type(void)
     };
     static gsize type;
 
-    if (g_once_init_enter(&type))
-        g_once_init_leave(&type, g_enum_register_static("GstSluiceMode", values));
-    return type;
+    return gst_sluice_enum_type(&type, "GstSluiceMode", values);
 }
 
 static GType on_close_type(void)
@@ -291,9 +290,7 @@ static GType on_close_type(void)
     };
     static gsize type;
 
-    if (g_once_init_enter(&type))
-        g_once_init_leave(&type, g_enum_register_static("GstSluiceOnClose", values));
-    return type;
+    return gst_sluice_enum_type(&type, "GstSluiceOnClose", values);
 }
 
 static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *spec)
