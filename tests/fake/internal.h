@@ -225,7 +225,7 @@ struct sl_cu_context *fake_thread_context(void);
 void fake_gpu_start(void);
 void fake_gpu_stop(void); /* with the lock, which it lets go meanwhile */
 
-/* Time slices of processes, for the thread that does the work. Without SLUICE_FAKE_SLICES a slice lasts for ever, and
+/* Time slices of processes, for the thread that does the work. Without SLUICE_FAKE_SLICES a slice never ends, and
  * no lock is held. */
 void fake_turns_begin(void);
 void fake_turns_end(void);

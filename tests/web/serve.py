@@ -265,7 +265,7 @@ def tokens(lint, place):
 
 
 def crowd(lint, server, count=1000):
-    """All are answered, by a page or by 503; nobody waits for ever."""
+    """Each gets the page or 503; none hangs."""
     name = f"{count} connections at once"
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < count + 100:
@@ -285,7 +285,7 @@ def crowd(lint, server, count=1000):
 
 
 def stopped_viewer(lint, place, server):
-    """The server keeps less than four pictures for one who reads nothing."""
+    """The server keeps less than four pictures for a viewer that reads nothing."""
     name = "a stopped viewer costs less than four pictures"
     if os.environ.keys() & {"ASAN_OPTIONS", "TSAN_OPTIONS"}:
         lint.check(name, [], skip="a sanitizer keeps what was freed")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Checks who asks, then answers by route. All runs on the server's thread, which must not wait: what takes time
- * suspends the connection.
+ * Checks whether the client may ask, then answers by route. Everything runs on the server's thread, which must not
+ * wait: what takes time suspends the connection.
  */
 #include "server.h"
 
@@ -73,7 +73,7 @@ static enum MHD_Result send_file(struct MHD_Connection *connection, const char *
     return refuse(connection, 404, "There is no such page.");
 }
 
-/* ---- who asks ---- */
+/* ---- may this client ask? ---- */
 
 static enum MHD_Result count_header(void *counts, enum MHD_ValueKind kind, const char *key, const char *value)
 {

@@ -66,7 +66,7 @@ bool web_stream_wanted(struct web_stream *stream);
 bool web_stream_empty(struct web_stream *stream); /* nothing was published yet */
 unsigned web_stream_viewers(struct web_stream *stream);
 
-/* There is no picture, for this reason: ends those who wait for a single one. "": there is one again. */
+/* Says why there is no picture, and ends requests that wait for a single one. "": there is one again. */
 void web_stream_fail(struct web_stream *stream, const char *problem);
 
 /* Wakes all viewers, whose connections then end. */

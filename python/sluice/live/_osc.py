@@ -199,7 +199,7 @@ class Osc:
 
 
 def cannot_listen(setting: str, address: tuple[str, int], ss: str, error: OSError) -> OSError:
-    """The error with the setting and the fix. `ss`: options of the command that names who has the port."""
+    """The error, with the setting and the fix. `ss`: options for the command ss, which shows which program uses the port."""
     host, port = address
     fix = "write an address of this machine"
     if error.errno == errno.EADDRINUSE:

@@ -24,7 +24,7 @@
 #define isinf(x)    __builtin_isinf(x)
 #define isnan(x)    __builtin_isnan(x)
 
-/* Of this process's environment now, in UTF-8; the value stays for ever. Programs such as Python change it through
+/* Of this process's environment now, in UTF-8; the value stays valid. Programs such as Python change it through
  * another C library, whose changes getenv does not see. */
 char *secure_getenv(const char *name);
 #define getenv secure_getenv
