@@ -42,6 +42,8 @@ TEST(a_reader_holds_as_many_as_each_writer_allows)
 {
     sluice_writer *writer = kit_open_writer(4, 8, 0);
     struct sluice_reader_params params = kit_reader_params("cam");
+    struct sluice_channel_info info = { .size = sizeof info };
+    struct sluice_reader_info seen;
     struct sluice_frame frames[8];
     sluice_reader *reader;
     int r;
@@ -50,6 +52,8 @@ TEST(a_reader_holds_as_many_as_each_writer_allows)
     params.hold = SLUICE_MOST;
     CHECK_OK(sluice_reader_open(&reader, &params));
     CHECK_EQ(kit_reader_stats(reader).hold, 6);
+    CHECK_OK(sluice_channel_info("cam", 20 * SLUICE_S, &info, &seen, 1));
+    CHECK_EQ(seen.hold, 6); /* the writer holds it to that */
     for (int i = 0; i < 6; i++) {
         kit_commits(writer, 1);
         frames[i] = kit_take(reader);
