@@ -93,6 +93,35 @@ static GstPadProbeReturn look(GstPad *pad, GstPadProbeInfo *info, gpointer user)
     return GST_PAD_PROBE_OK;
 }
 
+/* ---- `gate`, which lets one buffer pass for each "next" ---- */
+
+static GMutex gate_lock;
+static GCond gate_changed;
+static guint gate_passes;
+static gboolean gate_open;
+
+static GstPadProbeReturn wait_at_gate(GstPad *pad, GstPadProbeInfo *info, gpointer user)
+{
+    (void)pad;
+    (void)info;
+    (void)user;
+    g_mutex_lock(&gate_lock);
+    while (gate_passes == 0 && !gate_open)
+        g_cond_wait(&gate_changed, &gate_lock);
+    gate_passes -= !gate_open;
+    g_mutex_unlock(&gate_lock);
+    return GST_PAD_PROBE_OK;
+}
+
+static void let_pass(guint count, gboolean open)
+{
+    g_mutex_lock(&gate_lock);
+    gate_passes += count;
+    gate_open = open;
+    g_cond_broadcast(&gate_changed);
+    g_mutex_unlock(&gate_lock);
+}
+
 /* ---- messages ---- */
 
 static void say_error(const char *kind, GError *error, gchar *debug)
@@ -181,8 +210,22 @@ static void answer(const char *line)
         cycle(atoi(line + 6));
     else if (strcmp(line, "again") == 0)
         cycle(1);
+    else if (strcmp(line, "next") == 0)
+        let_pass(1, FALSE);
     else if (strcmp(line, "eos") == 0)
         gst_element_send_event(pipeline, gst_event_new_eos());
+}
+
+static void probe(const char *name, GstPadProbeType type, GstPadProbeCallback callback)
+{
+    GstElement *element = gst_bin_get_by_name(GST_BIN(pipeline), name);
+
+    if (!element)
+        return;
+    GstPad *pad = gst_element_get_static_pad(element, "sink");
+    gst_pad_add_probe(pad, type, callback, NULL, NULL);
+    gst_object_unref(pad);
+    gst_object_unref(element);
 }
 
 ROLE(pipeline)
@@ -202,16 +245,12 @@ ROLE(pipeline)
     pipeline = toplevel;
     GstBus *bus = gst_element_get_bus(pipeline);
     gst_bus_set_sync_handler(bus, on_message, NULL, NULL);
-    GstElement *element = gst_bin_get_by_name(GST_BIN(pipeline), "look");
-    if (element) {
-        GstPad *pad = gst_element_get_static_pad(element, "sink");
-        gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER | GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM, look, NULL, NULL);
-        gst_object_unref(pad);
-        gst_object_unref(element);
-    }
+    probe("look", GST_PAD_PROBE_TYPE_BUFFER | GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM, look);
+    probe("gate", GST_PAD_PROBE_TYPE_BUFFER, wait_at_gate);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     while ((line = role_line()))
         answer(line);
+    let_pass(0, TRUE);
     gst_element_set_state(pipeline, GST_STATE_NULL);
     gst_object_unref(bus);
     gst_object_unref(pipeline);

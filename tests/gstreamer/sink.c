@@ -32,15 +32,32 @@ static uint64_t said_hash(struct child *pipeline)
     return strtoull(strrchr(text, ' ') + 1, NULL, 16);
 }
 
+/* A pipeline whose sink has opened the channel, and whose `gate` lets one frame pass for each "next": a reader that a
+ * busy machine keeps waiting costs no frame, and no place for the next one. */
+static struct child gated_pipeline(const char *source, const char *properties)
+{
+    struct child pipeline = pipeline_start(
+        "%s ! identity name=look ! identity name=gate ! sluicesink name=sink channel=out sync=false policy=wait %s",
+        source, properties);
+
+    CHECK_SOON(reader_count("out") == 2, 30); /* the test's and the sink's own */
+    return pipeline;
+}
+
+static uint64_t take_next(struct child *pipeline, sluice_reader *reader)
+{
+    child_send(pipeline, "next");
+    return take(reader, NULL);
+}
+
 /* Each buffer at `look` must be a frame of the channel. Returns how many of the frames were rendered in place. */
 static uint64_t compare(const char *source, const char *properties, int frames)
 {
     sluice_reader *reader = image_reader("out");
-    struct child pipeline = pipeline_start(
-        "%s ! identity name=look ! sluicesink name=sink channel=out sync=false policy=wait %s", source, properties);
+    struct child pipeline = gated_pipeline(source, properties);
     for (int i = 0; i < frames; i++) {
         uint64_t hash = said_hash(&pipeline);
-        CHECK_EQ(take(reader, NULL), hash);
+        CHECK_EQ(take_next(&pipeline, reader), hash);
     }
     pipeline_says(&pipeline, "eos");
     CHECK_EQ(pipeline_stat(&pipeline, "sink", "dropped"), 0);
@@ -96,9 +113,9 @@ TEST_TIMEOUT(a_decoder_renders_in_place_and_keeps_its_references, 120)
     pipeline_stop(&direct);
 
     sluice_reader *reader = image_reader("out");
-    struct child pipeline = pipeline_start("%s ! sluicesink name=sink channel=out sync=false policy=wait", source);
+    struct child pipeline = gated_pipeline(source, "");
     for (int i = 0; i < CLIP; i++)
-        CHECK_EQ(take(reader, NULL), expected[i]);
+        CHECK_EQ(take_next(&pipeline, reader), expected[i]);
     pipeline_says(&pipeline, "eos");
     CHECK_EQ(pipeline_stat(&pipeline, "sink", "in-place"), CLIP);
     CHECK_OK(sluice_reader_close(&reader));
