@@ -165,7 +165,7 @@ int sluice_launch(struct sluice_kernel kernel, struct sluice_stream stream, cons
     for (uint32_t i = 0; i < count && r == 0; i++)
         r = open_argument(&arguments[i], stream, frames, &frame_count, &opened[i]);
     if (r == 0)
-        r = sl_launch(kernel, stream, launch, opened, count);
+        r = sl_launch(kernel, stream, launch, count > 0 ? opened : NULL, count);
     while (frame_count > 0)
         sl_view_end(&frames[--frame_count].view);
     return r;
