@@ -1,8 +1,19 @@
 # SPDX-License-Identifier: MIT
 """Rows of figures and the files that hold them: the keys of `sluice bench --json` (docs/benchmarks.md)."""
 import json
+import subprocess
 
 PERCENTILES = {"p50_ns": 0.5, "p95_ns": 0.95, "p99_ns": 0.99, "p999_ns": 0.999}
+
+
+def commit_of(folder):
+    """Returns the commit, or None without git or a repository."""
+    try:
+        done = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"], capture_output=True, text=True,
+                              cwd=folder)
+    except OSError:
+        return None
+    return done.stdout.strip() or None
 
 
 def row(name, params, samples):

@@ -306,12 +306,6 @@ def machine():
             "python": platform.python_version(), "numpy": np.__version__}
 
 
-def commit():
-    done = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"], capture_output=True,
-                          text=True, cwd=HERE)
-    return done.stdout.strip() or None
-
-
 def main():
     import sluice
 
@@ -329,7 +323,7 @@ def main():
                     rows.append(handoff(name, size, rounds, folder))
                 except ImportError as error:
                     left_out[name] = str(error)
-    figures.write({"sluice": sluice.__version__, "commit": commit(), "machine": about, "left_out": left_out, "rows": rows},
+    figures.write({"sluice": sluice.__version__, "commit": figures.commit_of(HERE), "machine": about, "left_out": left_out, "rows": rows},
                   sys.stdout)
     over = [each["bench"] for each in rows if each["p50_ns"] > each.get("limit_p50_ns", each["p50_ns"])]
     print(f"over their limits: {', '.join(over)}" if over else "all within their limits", file=sys.stderr)

@@ -37,7 +37,7 @@ from python_kernels import kernels  # noqa: E402
 from python_kit import at_notes, note  # noqa: E402
 from python_links import links  # noqa: E402
 from python_ways import handoffs  # noqa: E402
-from rows import write  # noqa: E402
+from rows import commit_of, write  # noqa: E402
 
 NO_GPU = 77
 PLACED = "SLUICE_BENCH_PLACED"  # the loader finds the runtime already
@@ -51,12 +51,6 @@ def versions():
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         found["quadrants"] = importlib.metadata.version("quadrants")  # used in other processes only
     return found
-
-
-def commit():
-    done = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"], capture_output=True,
-                          text=True, cwd=HERE)
-    return done.stdout.strip() or None
 
 
 def find_torch():
@@ -101,7 +95,7 @@ def measure(options):
     began = time.monotonic()
     torch, missing = find_torch()
     report = {"missing": missing, "failed": [], "rows": []}
-    head = {"python": sys.version.split()[0], "packages": versions(), "commit": commit()}
+    head = {"python": sys.version.split()[0], "packages": versions(), "commit": commit_of(HERE)}
 
     def keep(**more):
         """Complete at any time, also when the program is killed."""

@@ -3,7 +3,6 @@
 merged into the file of an earlier run."""
 import json
 import pathlib
-import subprocess
 import sys
 import threading
 import time
@@ -14,16 +13,6 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 from rows import write as write_figures  # noqa: E402
 
 NOTED = 0.3  # s: the duration of longer tests is recorded
-
-
-def commit_of(folder):
-    """Returns the commit, or None without a repository."""
-    try:
-        done = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"], capture_output=True, text=True,
-                              cwd=folder)
-    except OSError:
-        return None
-    return done.stdout.strip() or None
 
 
 def read(path):

@@ -23,12 +23,14 @@ def test_calls_of_cuda_links_interface_are_measured(gpu, tmp_path):
     link = package_folder()
     more = ["--cuda-link", str(link)] if link else []
     file = tmp_path / "figures.json"
-    so_far = []
+    so_far, said = [], []
     process = subprocess.Popen([sys.executable, str(BENCH), "--quick", "-o", str(file), *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": "0"})
     for line in process.stderr:  # at each step the file has what was before
+        said.append(line)
         so_far += [json.loads(file.read_text())] if file.exists() else []
-    assert process.wait() == 0 and not process.stdout.read()
+    assert process.wait() == 0, "".join(said)
+    assert not process.stdout.read()
     figures = json.loads(file.read_text())
     assert so_far[0]["unfinished"] and len(so_far[0]["rows"]) < len(figures["rows"]) and "unfinished" not in figures
     found = {(row["bench"].removeprefix("py_gpu_link_"), row["params"].get("way")) for row in figures["rows"]}
