@@ -148,10 +148,10 @@ SL_3(float, norm3df, float, sqrtf(x *x + y * y + z * z))
 SL_3(float, rnorm3df, float, 1 / sqrtf(x *x + y * y + z * z))
 
 /* Of the half turn, which is exact for whole and half numbers. */
-SL_1(double, sinpi, double, (x = fmod(x, 2), x == (long long)x ? 0 * x : sin(x * 3.14159265358979323846)))
-SL_1(double, cospi, double, sinpi(fabs(fmod(x, 2)) + 0.5))
-SL_1(float, sinpif, float, (float)sinpi(x))
-SL_1(float, cospif, float, (float)cospi(x))
+SL_1(double, sl_sinpi, double, (x = fmod(x, 2), x == (long long)x ? 0 * x : sin(x * 3.14159265358979323846)))
+SL_1(double, sl_cospi, double, sl_sinpi(fabs(fmod(x, 2)) + 0.5))
+SL_1(float, sl_sinpif, float, (float)sl_sinpi(x))
+SL_1(float, sl_cospif, float, (float)sl_cospi(x))
 static inline void sl_sincosf(float x, float *s, float *c)
 {
     *s = sinf(x);
@@ -178,6 +178,10 @@ static inline void sl_sincos(double x, double *s, double *c)
 #define sincosf   sl_sincosf
 #define __sincosf sl_sincosf
 #define sincos    sl_sincos
+#define sinpi     sl_sinpi
+#define sinpif    sl_sinpif
+#define cospi     sl_cospi
+#define cospif    sl_cospif
 
 /* To integers: to the nearest (even) one, towards 0, up and down. A number that does not fit becomes the nearest that
  * does. */
