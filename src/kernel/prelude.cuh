@@ -127,8 +127,8 @@ SL_BITS(__longlong_as_double, double, long long)
 #define SL_2(R, name, T, ...) static inline R name(T x, T y) { return __VA_ARGS__; }
 #define SL_3(R, name, T, ...) static inline R name(T x, T y, T z) { return __VA_ARGS__; }
 
-SL_1(float, rsqrtf, float, 1 / sqrtf(x))
-SL_1(double, rsqrt, double, 1 / sqrt(x))
+SL_1(float, sl_rsqrtf, float, 1 / sqrtf(x))
+SL_1(double, sl_rsqrt, double, 1 / sqrt(x))
 SL_1(float, rcbrtf, float, 1 / cbrtf(x))
 SL_1(double, rcbrt, double, 1 / cbrt(x))
 SL_1(float, __saturatef, float, x >= 1 ? 1.0f : x > 0 ? x : 0.0f) /* of NaN: 0 */
@@ -182,6 +182,8 @@ static inline void sl_sincos(double x, double *s, double *c)
 #define sinpif    sl_sinpif
 #define cospi     sl_cospi
 #define cospif    sl_cospif
+#define rsqrt     sl_rsqrt
+#define rsqrtf    sl_rsqrtf
 
 /* To integers: to the nearest (even) one, towards 0, up and down. A number that does not fit becomes the nearest that
  * does. */
