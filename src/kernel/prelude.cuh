@@ -27,7 +27,7 @@ extern "C" int printf(const char *format, ...);
 #define __managed__
 #define __shared__      thread_local /* a block runs on one thread, one at a time */
 #define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__    __attribute__((noinline))
+#define __noinline__ /* libstdc++ has it in its attributes */
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(n)    __attribute__((aligned(n)))
