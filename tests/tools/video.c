@@ -106,11 +106,12 @@ TEST_TIMEOUT(times_that_go_back_are_told, 60)
 
 /* ---- colours ---- */
 
-/* A file of one colour, made by BT.709 in limited range; `tags` are further filters. */
+/* A file of one colour, made by BT.709 in limited range; `tags` are further filters. ffmpeg 7 tags what `scale` makes,
+ * so that is taken away again. */
 static void make_green(const char *size, const char *tags, const char *file)
 {
     ffmpeg("-f lavfi -i color=lime:s=%s:r=10:d=0.2 -vf "
-           "scale=out_color_matrix=bt709:out_range=limited,format=yuv420p%s -c:v ffv1 %s",
+           "scale=out_color_matrix=bt709:out_range=limited,format=yuv420p,setparams=colorspace=unknown%s -c:v ffv1 %s",
            size, tags, file);
 }
 
@@ -158,7 +159,7 @@ TEST_TIMEOUT(the_files_colours_are_the_channels, 60)
     check_colour(1, SLUICE_RANGE_LIMITED, 1, 1);
     ffmpeg("-f lavfi -i color=gray:s=64x48:r=10:d=0.2 -vf "
            "format=yuv420p10le,setparams=colorspace=bt2020nc:range=pc:color_primaries=bt2020:color_trc=smpte2084 "
-           "-c:v ffv1 hdr.mkv");
+           "-c:v ffv1 -color_range pc hdr.mkv");
     PLAY("hdr.mkv", "--format", "p010le");
     check_colour(9, SLUICE_RANGE_FULL, 9, 16);
     CHECK_STR(player_said(), "");
