@@ -81,6 +81,9 @@ void sl_os_keep_mapped(void *address);
  */
 #define SL_OS_NAMED 255
 
+/* In messages: what stands before a name, and who can find it. "/dev/shm/" on Linux, "section " on Windows. */
+extern const char sl_os_named_at[], sl_os_named_reach[];
+
 struct sl_os_named {
     uint64_t device, inode; /* which memory it is */
     uint64_t size;

@@ -68,7 +68,7 @@ static int map(struct sl_cipd_barrier *barrier)
     void *address;
     int result;
     if (segment->memory.size < SL_CIPD_BARRIER_BYTES)
-        result = sl_fail(SLUICE_E_PROTOCOL, "/dev/shm/%s has %" PRIu64 " bytes: it is no activation barrier",
+        result = sl_fail(SLUICE_E_PROTOCOL, "%s%s has %" PRIu64 " bytes: it is no activation barrier", sl_os_named_at,
                          barrier->name, segment->memory.size);
     else if ((result = sl_os_close_in_child(segment->fd)) == 0)
         result = sl_os_map(segment->fd, SL_CIPD_BARRIER_BYTES, true, &address);
@@ -146,8 +146,8 @@ bool sl_cipd_barrier_check(struct sl_cipd_barrier *barrier, int64_t now_ns)
         return false;
     if (sl_cipd_barrier_stale(sl_load(&words->change_ns, acquire), now_ns, barrier->stale_ns)) {
         if (!barrier->is_logged)
-            sl_log(SLUICE_LOG_WARN, "the activation barrier (/dev/shm/%s) is held by dead processes only: ignored",
-                   barrier->name);
+            sl_log(SLUICE_LOG_WARN, "the activation barrier (%s%s) is held by dead processes only: ignored",
+                   sl_os_named_at, barrier->name);
         barrier->is_logged = true;
         return false;
     }
@@ -211,7 +211,7 @@ static int join(struct sl_cipd_barrier *barrier, int left, int attempts)
     } else if (magic == 0 && left > 0) { /* it is being written */
         return SLUICE_AGAIN;
     } else if (magic != SL_CIPD_BARRIER_MAGIC) {
-        return sl_fail(SLUICE_E_PROTOCOL, "/dev/shm/%s is no activation barrier of cuda-link's: remove it",
+        return sl_fail(SLUICE_E_PROTOCOL, "%s%s is no activation barrier of cuda-link's: remove it", sl_os_named_at,
                        barrier->name);
     }
     if (segment->link_name[0])
@@ -258,7 +258,7 @@ static int open_or_make(struct sl_cipd_barrier *barrier, int attempts)
             detach(barrier);
     }
     if (result == SLUICE_AGAIN)
-        return sl_fail(SLUICE_E_SYSTEM, "the activation barrier /dev/shm/%s comes and goes all the time",
+        return sl_fail(SLUICE_E_SYSTEM, "the activation barrier %s%s comes and goes all the time", sl_os_named_at,
                        barrier->name);
     return result;
 }

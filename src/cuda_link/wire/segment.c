@@ -19,8 +19,8 @@ int sl_cipd_segment_check_owner(const char *name, const struct sl_os_named *memo
 {
     if (memory->owner == sl_os_uid() || memory->owner == 0)
         return 0;
-    return sl_fail(SLUICE_E_PERMISSION, "/dev/shm/%s belongs to user %" PRIu32 ": both sides must run as the same user",
-                   name, memory->owner);
+    return sl_fail(SLUICE_E_PERMISSION, "%s%s belongs to user %" PRIu32 ": both sides must run as the same user",
+                   sl_os_named_at, name, memory->owner);
 }
 
 /* A process that makes a segment has it open until it has its size, so an empty one that nobody has
@@ -103,15 +103,13 @@ int sl_cipd_segment_attach(struct sl_cipd_segment *segment, const char *name)
     name_it(&made, name);
     int result = open_by_any_name(&made);
     if (result == SLUICE_E_NOT_FOUND)
-        return sl_fail(result,
-                       "there is no cuda-link channel %s (/dev/shm/%s): is its writer running, as the same "
-                       "user, with the same /dev/shm?",
-                       name, name);
+        return sl_fail(result, "there is no cuda-link channel %s (%s%s): is its writer running, as the same user, %s?",
+                       name, sl_os_named_at, name, sl_os_named_reach);
     if (result)
         return result;
     if (made.memory.size < SL_CIPD_HEADER)
-        result = sl_fail(SLUICE_NO_WRITER, "/dev/shm/%s has %" PRIu64 " bytes, its writer has not filled it yet", name,
-                         made.memory.size);
+        result = sl_fail(SLUICE_NO_WRITER, "%s%s has %" PRIu64 " bytes, its writer has not filled it yet",
+                         sl_os_named_at, name, made.memory.size);
     else if ((result = sl_os_close_in_child(made.fd)) == 0)
         result = map(&made, made.fd);
     if (result)
@@ -183,7 +181,8 @@ int sl_cipd_segment_make(struct sl_cipd_segment *made, const char *name)
     name_it(&segment, name);
     int result = make(&segment);
     if (result == SLUICE_AGAIN)
-        return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s was taken away", name, segment.link_name);
+        return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: %s%s was taken away", name, sl_os_named_at,
+                       segment.link_name);
     if (result == 0)
         *made = segment;
     return result;
@@ -216,7 +215,7 @@ int sl_cipd_segment_publish(struct sl_cipd_segment *made)
         result = sl_os_named_move(made->link_name, third, made->name);
     } while (result == SLUICE_E_EXISTS);
     if (result == SLUICE_E_NOT_FOUND)
-        return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s was taken away", made->name,
+        return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: %s%s was taken away", made->name, sl_os_named_at,
                        made->link_name);
     return result;
 }
@@ -271,8 +270,8 @@ static int check_old(const struct sl_cipd_segment *segment)
         (magic == 0 && sl_cipd_zero(segment->at, SL_CIPD_HEADER)))
         return 0;
     return sl_fail(SLUICE_E_EXISTS,
-                   "/dev/shm/%s is no channel of cuda-link's but something else: remove it, or take another name",
-                   segment->name);
+                   "%s%s is no channel of cuda-link's but something else: remove it, or take another name",
+                   sl_os_named_at, segment->name);
 }
 
 /* Takes over an existing one. SLUICE_AGAIN: the name refers to other memory by now, or is free, or
@@ -327,11 +326,12 @@ int sl_cipd_segment_own(struct sl_cipd_segment *segment, const char *name, bool 
     }
     if (result == SLUICE_AGAIN && made.memory.inode && made.memory.size == 0)
         return sl_fail(SLUICE_E_EXISTS,
-                       "cuda-link channel %s: another program is just making /dev/shm/%s, and has given it no bytes "
+                       "cuda-link channel %s: another program is just making %s%s, and has given it no bytes "
                        "yet: is it stopped?",
-                       name, name);
+                       name, sl_os_named_at, name);
     if (result == SLUICE_AGAIN)
-        return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: /dev/shm/%s comes and goes all the time", name, name);
+        return sl_fail(SLUICE_E_SYSTEM, "cuda-link channel %s: %s%s comes and goes all the time", name, sl_os_named_at,
+                       name);
     if (result)
         return result;
     uint32_t left;

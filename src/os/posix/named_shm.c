@@ -17,6 +17,8 @@
 #include "util/hooks.h"
 #include "util/result.h"
 
+const char sl_os_named_at[] = "/dev/shm/", sl_os_named_reach[] = "with the same /dev/shm";
+
 #define FOLDER "/dev/shm"
 #define LEASE  (100 * INT64_C(1000)) /* ns between attempts to open a file that another process has leased */
 #define LEASES 1000

@@ -15,6 +15,8 @@
 #include "util/hash.h"
 #include "util/result.h"
 
+const char sl_os_named_at[] = "section ", sl_os_named_reach[] = "in the same session";
+
 #define LOCK_ATTEMPTS 20 /* a millisecond apart, while another process looks whether the lock exists */
 enum { LONGEST_WHOLE = 180 };
 
