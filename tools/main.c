@@ -11,6 +11,7 @@
 
 #include "commands.h"
 #include "common/args.h"
+#include "common/places.h"
 #include "common/term.h"
 #include "common/text.h"
 #include "complete.h"
@@ -23,15 +24,13 @@ static void print_help(FILE *out)
                  "commands:\n");
     for (size_t i = 0; i < command_count; i++)
         fprintf(out, "  %-8s  %s\n", commands[i]->name, commands[i]->summary);
-    fprintf(out, "\n  sluice COMMAND --help    options and examples\n"
-                 "  sluice NAME ...          runs the program sluice-NAME\n"
-                 "  sluice --version\n\n"
-                 "try:\n"
-                 "  sluice play test camera &\n"
-                 "  sluice ls\n"
-                 "  sluice snap camera out.png\n"
-                 "  kill %%1\n\n"
-                 "exit codes: 0 success, 1 failure, 2 wrong usage, 3 no such channel, 4 timed out\n");
+    fprintf(out,
+            "\n  sluice COMMAND --help    options and examples\n"
+            "  sluice NAME ...          runs the program sluice-NAME\n"
+            "  sluice --version\n\n"
+            "try:\n%s\n"
+            "exit codes: 0 success, 1 failure, 2 wrong usage, 3 no such channel, 4 timed out\n",
+            TRY_LINES);
 }
 
 static int print_version(void)

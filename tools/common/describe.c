@@ -104,6 +104,16 @@ const char *channel_state(bool live, int result)
     }
 }
 
+bool has_own_channels(void)
+{
+    return sluice_registry_folder()[0] != 0;
+}
+
+void print_no_channels(void)
+{
+    printf("no channels%s%s\n", has_own_channels() ? " in " : "", sluice_registry_folder());
+}
+
 int list_channels(struct sluice_registry_entry **entries, size_t *count)
 {
     size_t capacity = 64;
@@ -120,6 +130,10 @@ int list_channels(struct sluice_registry_entry **entries, size_t *count)
         if (result) {
             free(*entries);
             *entries = NULL;
+        }
+        if (result && !has_own_channels()) {
+            *count = 0;
+            return SLUICE_OK;
         }
         return result;
     }

@@ -46,6 +46,10 @@ const char *channel_state(bool live, int result);
 /* Lists the channels in the folder, sorted by name; the caller frees them. Returns a result of the library. */
 int list_channels(struct sluice_registry_entry **entries, size_t *count);
 
+/* False on a system that has cipd: channels alone. */
+bool has_own_channels(void);
+void print_no_channels(void);
+
 /* How long to wait for the answer of a writer, which may be stopped or on a busy machine. */
 #define WRITER_TIMEOUT (3 * SLUICE_S)
 

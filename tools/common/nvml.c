@@ -58,6 +58,7 @@ static struct {
     int (*DeviceGetTemperature)(void *, int, unsigned *);
     int (*DeviceGetFieldValues)(void *, int, struct field *);
     int (*SystemGetConfComputeState)(struct confidential *);
+    int (*SystemGetDriverVersion)(char *, unsigned);
 } nvml;
 
 static const struct {
@@ -79,6 +80,7 @@ static const struct {
     FUNCTION(DeviceGetTemperature),
     FUNCTION(DeviceGetFieldValues),
     FUNCTION(SystemGetConfComputeState),
+    FUNCTION(SystemGetDriverVersion),
 #undef FUNCTION
 };
 
@@ -122,6 +124,12 @@ int nvml_confidential(void)
     if (!load_library() || !nvml.SystemGetConfComputeState || nvml.SystemGetConfComputeState(&state) != SUCCESS)
         return -1;
     return state.feature != 0;
+}
+
+bool nvml_driver(char *text, size_t size)
+{
+    return load_library() && nvml.SystemGetDriverVersion &&
+           nvml.SystemGetDriverVersion(text, (unsigned)size) == SUCCESS;
 }
 
 /* ---- one GPU ---- */

@@ -6,6 +6,7 @@
 #define TOOLS_NVML_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Unknown numbers are NAN. */
@@ -32,6 +33,9 @@ void nvml_read(struct nvml_gpu *gpu);
 
 /* 1 if confidential computing is on, 0 if not, -1 if unknown. */
 int nvml_confidential(void);
+
+/* The release of the driver, such as "580.95.05"; false if it is unknown. */
+bool nvml_driver(char *text, size_t size);
 
 void nvml_close(void);
 

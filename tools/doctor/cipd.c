@@ -11,6 +11,7 @@
 
 #include "../common/args.h"
 #include "../common/cipd.h"
+#include "../common/places.h"
 #include "../common/term.h"
 #include "../common/text.h"
 
@@ -153,7 +154,7 @@ static void check_segments(struct report *report)
     unsigned count = 0;
     int result = sluice_cipd_list(count_one, &count);
     if (result)
-        report_add(report, "cuda-link", FINDING_NOTE, "mount a tmpfs at /dev/shm, shared between containers",
+        report_add(report, "cuda-link", FINDING_NOTE, LIST_FIX,
                    "cipd: channels do not work: segments cannot be listed: %.400s", sluice_last_error());
     else
         report_add(report, "cuda-link", FINDING_OK, "", "%u channel%s of its protocol on this machine (cipd:NAME)",
@@ -184,10 +185,11 @@ void check_barrier(struct report *report, const char *name)
         return;
     }
     text_duration(age, info.age_ns < 0 ? -info.age_ns : info.age_ns);
-    snprintf(fix, sizeof fix, "if no sender is starting: rm /dev/shm/%.200s", info.name);
+    snprintf(fix, sizeof fix, BARRIER_FIX, info.name);
     if (!info.known)
         report_add(report, "barrier", FINDING_NOTE, fix,
-                   "/dev/shm/%.200s exists, but is not an activation barrier of cuda-link: Sluice ignores it, programs "
+                   SEGMENT_AT
+                   "%.200s exists, but is not an activation barrier of cuda-link: Sluice ignores it, programs "
                    "that use "
                    "cuda-link do not",
                    info.name);

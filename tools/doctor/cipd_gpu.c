@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../common/child.h"
+#include "../common/places.h"
 #include "../common/scratch.h"
 #include "../common/term.h"
 
@@ -58,28 +58,12 @@ static bool file_is_intact(const char *path)
     return intact;
 }
 
-/* Starts this program as a reader; false with the reason in `error` if the frame did not arrive intact. */
+/* False with the reason in `error` if the frame did not arrive intact in a second process. */
 static bool read_frame(const char *channel, const char *path, char *error, size_t size)
 {
-    struct child_args line = { .count = 0 };
-    struct child child;
-    char *name = strdup(channel), *out = strdup(path);
-    bool intact = false;
-    if (name && out) {
-        child_add(&line, "/proc/self/exe", "snap", name, out, "--timeout", "10", NULL);
-        int failure = child_start(&child, line.list, CHILD_STDERR | CHILD_KILL);
-        if (failure) {
-            snprintf(error, size, "a second process cannot be started: %s", strerror(failure));
-        } else {
-            bool done = child_finish(&child, 30 * SLUICE_S);
-            child_last_line(&child, error, size);
-            intact = done && file_is_intact(path);
-            if (done && !intact)
-                snprintf(error, size, "its pixels differ from what was sent");
-        }
-    }
-    free(name);
-    free(out);
+    bool done = second_snap(channel, path, error, size), intact = done && file_is_intact(path);
+    if (done && !intact)
+        snprintf(error, size, "its pixels differ from what was sent");
     return intact;
 }
 
@@ -115,8 +99,7 @@ static void check_cipd_gpu(struct report *report, const struct gpu *gpu, bool qu
     else
         report_add(
             report, "cuda-link", FINDING_NOTE,
-            report->system.pid_namespace ? "run writer and readers in one PID namespace, with one /dev/shm"
-                                         : "use channels of Sluice's own protocol",
+            report->system.pid_namespace ? "run writer and readers in one PID namespace, with one /dev/shm" : IPC_FIX,
             "cipd: channels do not work: a second process could not open a frame by its IPC handle (legacy CUDA IPC): "
             "%.400s",
             error);

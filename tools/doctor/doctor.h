@@ -85,6 +85,9 @@ void check_cipd_gpus(struct report *report, bool quick);
 
 /* ---- their parts, called by tests too ---- */
 
+/* Runs `sluice snap CHANNEL PATH` as another process. False with its last message in `error` if that failed. */
+bool second_snap(const char *channel, const char *path, char *error, size_t size);
+
 /* Fills in everything but `confidential`. Tests put their own files below `root`; else it is "". */
 void read_gpu_system(struct gpu_system *system, const char *root);
 void check_gpu_system(struct report *report);
@@ -106,6 +109,10 @@ void check_leftovers(struct report *report);
 
 /* cuda-link's activation barrier of this name; NULL: the one that all programs use. */
 void check_barrier(struct report *report, const char *name);
+
+/* The lines of the findings; the key "findings" and its array. */
+void report_text_findings(const struct report *report);
+void report_json_findings(struct json *json, const struct report *report);
 
 void report_json_cipd(struct json *json);
 void report_json_gpus(struct json *json, const struct report *report);

@@ -12,7 +12,9 @@
 
 #include "../common/args.h"
 #include "../common/cipd.h"
+#include "../common/describe.h"
 #include "../common/json.h"
+#include "../common/places.h"
 #include "../common/term.h"
 
 #define FLAG_BFLOAT16   0x0001
@@ -73,7 +75,7 @@ static void print_slots(const struct sluice_cipd_info *info)
 static void print_session(const struct sluice_cipd_info *info)
 {
     char a[TERM_TEXT], b[TERM_TEXT];
-    printf("segment    /dev/shm/%s, %u bytes; cuda-link's protocol\n", info->name, info->segment_bytes);
+    printf("segment    " SEGMENT_AT "%s, %u bytes; cuda-link's protocol\n", info->name, info->segment_bytes);
     if (info->by_sluice && info->writer_pid)
         printf("writer     Sluice, process %u\n", info->writer_pid);
     else
@@ -95,7 +97,7 @@ static void print_cipd(const struct sluice_cipd_info *info)
     if (info->slot_count)
         print_session(info);
     else
-        printf("segment    /dev/shm/%s\n", info->name); /* its contents could not be read */
+        printf("segment    " SEGMENT_AT "%s\n", info->name); /* its contents could not be read */
     printf("readers    unknown: the protocol does not count them\n"
            "%slimits     no leases: a frame may be overwritten while it is read; no waiting for readers; no read-only "
            "mappings: "
@@ -179,7 +181,7 @@ static void report_deleted_segment(const char *command, const char *channel)
     char ending[SLUICE_CIPD_MAX_NAME + 40];
     unsigned long first = 0, count = 0;
     DIR *proc = opendir("/proc");
-    snprintf(ending, sizeof ending, "/dev/shm/%s (deleted)\n", channel + strlen("cipd:"));
+    snprintf(ending, sizeof ending, SEGMENT_AT "%s (deleted)\n", channel + strlen("cipd:"));
     for (struct dirent *entry; proc && (entry = readdir(proc));) {
         unsigned long pid = strtoul(entry->d_name, NULL, 10);
         if (!pid || !process_maps(entry->d_name, ending))
@@ -202,7 +204,7 @@ int info_cipd(const char *command, const char *channel, bool json)
     int result = sluice_cipd_look(channel, &info);
     if (result) {
         int code = say_result(command, result, channel);
-        if (result == SLUICE_E_NOT_FOUND)
+        if (result == SLUICE_E_NOT_FOUND && has_own_channels()) /* sections of Windows are never deleted */
             report_deleted_segment(command, channel);
         return code;
     }

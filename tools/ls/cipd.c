@@ -109,7 +109,8 @@ void ls_cipd_print(const struct cipd_rows *rows, bool all, bool rate)
         shown += all || !is_gone(&rows->list[i]);
     if (!shown)
         return;
-    printf("\n");
+    if (has_own_channels())
+        printf("\n");
     table_begin(&table, rate ? rated : plain, rate ? 9 : 8);
     for (size_t i = 0; i < rows->count; i++)
         if (all || !is_gone(&rows->list[i]))

@@ -66,7 +66,7 @@ static int query_all(struct rows *rows)
     int64_t until = now_ns() + WRITER_TIMEOUT; /* for all writers together */
     *rows = (struct rows){ 0 };
     int result = list_channels(&entries, &count);
-    if (result && result != SLUICE_E_UNSUPPORTED) /* by a system that has cipd: channels alone */
+    if (result)
         return say_result("ls", result, NULL);
     if (count) {
         rows->list = calloc(count, sizeof *rows->list);
@@ -189,8 +189,8 @@ static void print_table(const struct rows *rows, bool all, bool rate)
             if (all || !is_dead(&rows->list[i]))
                 print_row(&table, &rows->list[i], rate);
         table_print(&table);
-    } else {
-        printf("no channels in %s\n", sluice_registry_folder());
+    } else if (has_own_channels() || !rows->cipd.count) {
+        print_no_channels();
     }
     if (dead && !all)
         printf("%s(%zu with a dead writer; --all shows them)%s\n", colour(COLOUR_DIM), dead, colour(COLOUR_PLAIN));

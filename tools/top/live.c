@@ -6,15 +6,14 @@
 #include "top.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "../common/args.h"
+#include "../common/places.h"
 #include "../common/term.h"
 #include "../common/text.h"
 #include "screen.h"
@@ -35,7 +34,6 @@ struct live {
     int64_t interval;
     bool paused;
     atomic_bool stop;
-    int news[2]; /* a pipe; a byte means that there is something to draw */
 
     /* Used by the drawing thread only. */
     struct canvas canvas;
@@ -56,7 +54,7 @@ static void wait_for_next(struct live *live, int64_t start, bool first)
     while (!atomic_load(&live->stop)) {
         int64_t interval = first && live->interval > FIRST_INTERVAL ? FIRST_INTERVAL : live->interval;
         int64_t next = start + interval;
-        struct timespec until = { .tv_sec = next / SLUICE_S, .tv_nsec = next % SLUICE_S };
+        struct timespec until = { .tv_sec = next / SLUICE_S, .tv_nsec = (long)(next % SLUICE_S) };
         if (live->paused)
             pthread_cond_wait(&live->changed, &live->top->lock);
         else if (now_ns() < next)
@@ -72,7 +70,7 @@ static void *query_loop(void *context)
     for (bool first = true; !atomic_load(&live->stop); first = false) {
         int64_t start = now_ns();
         top_refresh(live->top, &live->stop);
-        (void)!write(live->news[1], "", 1);
+        screen_news();
         pthread_mutex_lock(&live->top->lock);
         wait_for_next(live, start, first);
         pthread_mutex_unlock(&live->top->lock);
@@ -88,16 +86,10 @@ static bool start_queries(struct live *live, pthread_t *thread)
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&live->changed, &clock);
     pthread_condattr_destroy(&clock);
-    if (pipe2(live->news, O_CLOEXEC | O_NONBLOCK) != 0)
-        return false;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &ours);
     int failed = pthread_create(thread, NULL, query_loop, live);
     pthread_sigmask(SIG_SETMASK, &ours, NULL);
-    if (failed) {
-        close(live->news[0]);
-        close(live->news[1]);
-    }
     return !failed;
 }
 
@@ -109,8 +101,6 @@ static void stop_queries(struct live *live, pthread_t thread)
     pthread_mutex_unlock(&live->top->lock);
     pthread_join(thread, NULL);
     pthread_cond_destroy(&live->changed);
-    close(live->news[0]);
-    close(live->news[1]);
 }
 
 /* ---- drawing ---- */
@@ -184,7 +174,7 @@ static void draw_list(struct live *live, unsigned until)
     else if (live->filter[0])
         canvas_put(canvas, STYLE_PLAIN, "no channel matches '%s'", live->filter);
     else
-        canvas_put(canvas, STYLE_PLAIN, "no channels; to create one: sluice play test camera");
+        canvas_put(canvas, STYLE_PLAIN, "no channels; to create one: sluice play test " TRY_CHANNEL);
     canvas_line(canvas);
 }
 
@@ -357,17 +347,14 @@ static bool list_key(struct live *live, int key)
 
 static bool handle_key(struct live *live, int key)
 {
-    char bytes[64];
-    if (key == KEY_NEWS) {
-        while (read(live->news[0], bytes, sizeof bytes) > 0)
-            continue;
-    } else if (live->typing && key != KEY_REDRAW) {
+    if (key == KEY_NEWS || key == KEY_REDRAW)
+        return true;
+    if (live->typing)
         type_filter(live, key);
-    } else if (live->page == PAGE_HELP && key != KEY_REDRAW) {
+    else if (live->page == PAGE_HELP)
         help_key(live, key);
-    } else if (key != KEY_REDRAW) {
+    else
         return list_key(live, key);
-    }
     return true;
 }
 
@@ -389,22 +376,27 @@ int top_live(struct top *top, const struct top_options *options)
     live.channels.sort = top_column_of(&top_channels, options->sort);
     live.channels.reverse = options->reverse;
     live.readers = (struct top_grid){ .table = &top_readers };
-    screen_describe(&live.canvas);
+    if (!screen_open(&live.canvas)) {
+        say_error("top", "cannot set up the terminal: %s.", strerror(errno));
+        return EXIT_FAILED;
+    }
     sluice_log_set(discard_log, NULL, SLUICE_LOG_ERROR); /* messages would garble the screen */
     if (!start_queries(&live, &thread)) {
         say_error("top", "cannot start a thread: %s.", strerror(errno));
+        screen_close();
         return EXIT_FAILED;
     }
     bool entered = screen_enter();
     if (entered) {
         do
             draw(&live);
-        while ((key = screen_key(live.news[0])) != KEY_STOP && handle_key(&live, key));
+        while ((key = screen_key()) != KEY_STOP && handle_key(&live, key));
         screen_leave();
     } else {
         say_error("top", "cannot set up the terminal: %s.", strerror(errno));
     }
     stop_queries(&live, thread);
+    screen_close();
     canvas_free(&live.canvas);
     sluice_log_set(NULL, NULL, SLUICE_LOG_WARN);
     return entered ? EXIT_DONE : EXIT_FAILED;

@@ -52,7 +52,7 @@ static void print_text(const struct top *top, const struct top_sorted *sorted, s
     struct table table;
     struct top_cell cell;
     if (count == 0) {
-        printf("no channels in %s\n", sluice_registry_folder());
+        print_no_channels();
         return;
     }
     for (size_t c = 0; c < top_channels.count && c < 32; c++) {

@@ -5,6 +5,7 @@
 #include "screen.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <poll.h>
@@ -29,6 +30,7 @@ static const int fatal[] = { SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTRAP, 
 
 static struct termios before;
 static _Atomic bool entered, resized, suspended, continued; /* atomic: any thread may get a signal */
+static int news[2];                                         /* a pipe; a byte means that there is something to draw */
 static char typed[64];
 static size_t typed_count;
 
@@ -44,13 +46,25 @@ bool screen_possible(const char **why)
     return false;
 }
 
-void screen_describe(struct canvas *canvas)
+bool screen_open(struct canvas *canvas)
 {
     const char *none = getenv("NO_COLOR");
     setlocale(LC_CTYPE, "");
     canvas->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     canvas->colour = !none || !none[0];
     canvas->escapes = true;
+    return pipe2(news, O_CLOEXEC | O_NONBLOCK) == 0;
+}
+
+void screen_close(void)
+{
+    close(news[0]);
+    close(news[1]);
+}
+
+void screen_news(void)
+{
+    (void)!write(news[1], "", 1);
 }
 
 /* ---- signals ---- */
@@ -256,6 +270,13 @@ static bool read_typed(void)
     return got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
+static void take_news(void)
+{
+    char bytes[64];
+    while (read(news[0], bytes, sizeof bytes) > 0)
+        continue;
+}
+
 static void block_signals(sigset_t *previous)
 {
     sigset_t blocked;
@@ -269,14 +290,14 @@ static void block_signals(sigset_t *previous)
     pthread_sigmask(SIG_BLOCK, &blocked, previous);
 }
 
-int screen_key(int fd)
+int screen_key(void)
 {
     static const struct timespec escape_timeout = { .tv_nsec = ESCAPE_TIMEOUT * SLUICE_MS };
     for (;;) {
         int key = typed_key(false);
         if (key != KEY_NONE)
             return key;
-        struct pollfd from[] = { { .fd = STDIN_FILENO, .events = POLLIN }, { .fd = fd, .events = POLLIN } };
+        struct pollfd from[] = { { .fd = STDIN_FILENO, .events = POLLIN }, { .fd = news[0], .events = POLLIN } };
         sigset_t previous;
         block_signals(&previous); /* so that none arrives between handle_signals and ppoll */
         key = handle_signals();
@@ -288,7 +309,9 @@ int screen_key(int fd)
             return key;
         if (ready > 0 && from[0].revents && !read_typed())
             return KEY_STOP;
-        if (ready > 0 && from[1].revents)
+        if (ready > 0 && from[1].revents) {
+            take_news();
             return KEY_NEWS;
+        }
     }
 }

@@ -13,8 +13,9 @@
 /* False with the reason in *why if there can be no screen. */
 bool screen_possible(const char **why);
 
-/* Sets colour and UTF-8 from the environment. */
-void screen_describe(struct canvas *canvas);
+/* Sets colour and UTF-8 from the environment, and makes screen_news() possible. */
+bool screen_open(struct canvas *canvas);
+void screen_close(void);
 
 /* Switches to unbuffered keys, the alternate screen and a hidden cursor. screen_leave restores the terminal, and so
  * does every signal that ends the program. */
@@ -37,12 +38,15 @@ enum key {
     KEY_END,
     KEY_PAGE_UP,
     KEY_PAGE_DOWN,
-    KEY_NEWS,   /* `fd` is readable */
+    KEY_NEWS,   /* screen_news() */
     KEY_REDRAW, /* the size changed, or another program had the terminal */
     KEY_STOP,   /* a signal stops the command, or the terminal is gone */
 };
 
-/* Waits for a key, or until `fd` is readable. Ctrl-Z suspends the program in here. */
-int screen_key(int fd);
+/* Waits for a key. Ctrl-Z suspends the program in here. */
+int screen_key(void);
+
+/* Wakes screen_key(), from any thread: there is something to draw. */
+void screen_news(void);
 
 #endif

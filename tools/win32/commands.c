@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the command has on Windows: all for channels of cuda-link's protocol but the live table of `top`, and nothing
- * that starts other programs.
+ * What the command has on Windows: all for channels of cuda-link's protocol that needs no program of others.
  */
 #include "../commands.h"
 
@@ -10,8 +9,8 @@
 #include "../complete.h"
 #include "../external.h"
 
-const struct command *const commands[] = { &ls_command,   &info_command,   &play_command,
-                                           &snap_command, &bridge_command, &doctor_command };
+const struct command *const commands[] = { &ls_command,     &info_command, &play_command,  &snap_command,
+                                           &bridge_command, &top_command,  &doctor_command };
 const size_t command_count = sizeof commands / sizeof commands[0];
 
 void complete(const struct command *const *all, size_t count, int word_count, char **words)

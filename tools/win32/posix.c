@@ -1,72 +1,38 @@
 /* SPDX-License-Identifier: MIT
  *
- * posix.h; and consoles, which show UTF-8 and colours from the start of the command on.
+ * posix.h: text, sorting, files and variables with names in UTF-8, libraries.
  */
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
 
-#include <errno.h>
-#include <fcntl.h>
 #include <io.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "include/dlfcn.h"
-
-__attribute__((constructor)) static void begin(void)
-{
-    DWORD mode;
-
-    SetConsoleOutputCP(CP_UTF8);
-    HANDLE out = GetStdHandle(STD_OUTPUT_HANDLE);
-    if (GetConsoleMode(out, &mode))
-        SetConsoleMode(out, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING);
-    _setmode(_fileno(stdout), _O_BINARY); /* lines end as on Linux, and pictures stay whole */
-}
-
-/* ---- Ctrl-C, and the end of the session ---- */
-
-static void (*handler)(int);
-
-static BOOL WINAPI on_event(DWORD event)
-{
-    (void)event;
-    if (handler)
-        handler(2);
-    return handler != NULL;
-}
-
-int sigemptyset(int *set)
-{
-    *set = 0;
-    return 0;
-}
-
-int sigaction(int number, const struct sigaction *action, struct sigaction *before)
-{
-    (void)before;
-    if (number != 2)
-        return 0;
-    handler = action->sa_handler;
-    return SetConsoleCtrlHandler(on_event, TRUE) ? 0 : -1;
-}
-
-/* Until a time of the monotonic clock. */
-int win32_nanosleep(int clock, int flags, const struct timespec *until, struct timespec *left)
-{
-    struct timespec now;
-
-    (void)flags;
-    (void)left;
-    clock_gettime(clock, &now);
-    int64_t ms = (int64_t)(until->tv_sec - now.tv_sec) * 1000 + (until->tv_nsec - now.tv_nsec) / 1000000;
-    if (ms > 0)
-        Sleep((DWORD)ms);
-    return 0;
-}
+#include "text.h"
 
 /* ---- text ---- */
+
+wchar_t *text_to_wide(const char *text)
+{
+    int length = MultiByteToWideChar(CP_UTF8, 0, text, -1, NULL, 0);
+    wchar_t *wide = length > 0 ? malloc((size_t)length * sizeof *wide) : NULL;
+
+    if (wide)
+        MultiByteToWideChar(CP_UTF8, 0, text, -1, wide, length);
+    return wide;
+}
+
+char *text_from_wide(const wchar_t *wide)
+{
+    int length = WideCharToMultiByte(CP_UTF8, 0, wide, -1, NULL, 0, NULL, NULL);
+    char *text = length > 0 ? malloc((size_t)length) : NULL;
+
+    if (text)
+        WideCharToMultiByte(CP_UTF8, 0, wide, -1, text, length, NULL, NULL);
+    return text;
+}
 
 ssize_t getline(char **line, size_t *capacity, FILE *file)
 {
@@ -89,23 +55,102 @@ ssize_t getline(char **line, size_t *capacity, FILE *file)
     return (ssize_t)length;
 }
 
+/* ---- sorting ---- */
+
+struct order {
+    int (*compare)(const void *, const void *, void *);
+    void *context;
+};
+
+static int compare_in(void *order, const void *a, const void *b)
+{
+    const struct order *by = order;
+
+    return by->compare(a, b, by->context);
+}
+
+void qsort_r(void *list, size_t count, size_t size, int (*compare)(const void *, const void *, void *), void *context)
+{
+    qsort_s(list, count, size, compare_in, &(struct order){ compare, context });
+}
+
+/* ---- files ---- */
+
+FILE *win32_fopen(const char *path, const char *mode)
+{
+    wchar_t *wide = text_to_wide(path), wide_mode[8];
+    size_t length = 0;
+
+    for (; *mode && length < 7; mode++)
+        if (*mode != 'e') /* no handle is inherited unless the child is given it */
+            wide_mode[length++] = (wchar_t)*mode;
+    wide_mode[length] = L'\0';
+    FILE *file = wide ? _wfopen(wide, wide_mode) : NULL;
+    free(wide);
+    return file;
+}
+
+int win32_unlink(const char *path)
+{
+    wchar_t *wide = text_to_wide(path);
+    int r = wide ? _wunlink(wide) : -1;
+
+    free(wide);
+    return r;
+}
+
+/* ---- variables ---- */
+
+static int set_variable(const char *name, const char *value)
+{
+    wchar_t *wide_name = text_to_wide(name), *wide = value ? text_to_wide(value) : NULL;
+    bool set = wide_name && (wide || !value) && SetEnvironmentVariableW(wide_name, wide);
+
+    free(wide_name);
+    free(wide);
+    return set ? 0 : -1;
+}
+
 int setenv(const char *name, const char *value, int replace)
 {
     (void)replace;
-    return SetEnvironmentVariableA(name, value) ? 0 : -1;
+    return set_variable(name, value);
 }
 
 int unsetenv(const char *name)
 {
-    return SetEnvironmentVariableA(name, NULL) ? 0 : -1;
+    return set_variable(name, NULL);
+}
+
+char **win32_environ(void)
+{
+    static char *none, **list;
+    wchar_t *all = list ? NULL : GetEnvironmentStringsW();
+    size_t count = 0;
+
+    if (!all)
+        return list ? list : &none;
+    for (const wchar_t *at = all; *at; at += wcslen(at) + 1)
+        count++;
+    list = calloc(count + 1, sizeof *list);
+    count = 0;
+    for (const wchar_t *at = all; list && *at; at += wcslen(at) + 1)
+        if ((list[count] = text_from_wide(at)) != NULL)
+            count++;
+    FreeEnvironmentStringsW(all);
+    return list ? list : &none;
 }
 
 /* ---- libraries ---- */
 
 void *dlopen(const char *name, int flags)
 {
+    wchar_t *wide = text_to_wide(strncmp(name, "libnvidia-ml", 12) == 0 ? "nvml.dll" : name);
+    void *library = wide ? (void *)LoadLibraryW(wide) : NULL;
+
     (void)flags;
-    return (void *)LoadLibraryA(strncmp(name, "libnvidia-ml", 12) == 0 ? "nvml.dll" : name);
+    free(wide);
+    return library;
 }
 
 void *dlsym(void *library, const char *name)
