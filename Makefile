@@ -16,6 +16,7 @@ help:
 	@echo 'make bench      compare with other ways to share frames: figures.json, plots in figures/'
 	@echo 'make site       build the documentation as a site, build-site/html'
 	@echo 'make wheel      build wheels for Python, in dist/'
+	@echo 'make windows    build the command and the Python package for Windows, in dist/'
 	@echo 'make deb        build Debian packages, in dist/'
 	@echo 'make release    make a release, in dist/ (VERSION=x.y.z, DRY_RUN=yes)'
 	@echo 'make clean      remove everything that was built'
@@ -58,6 +59,9 @@ site:
 wheel:
 	@packages/wheel dist
 
+windows:
+	@packages/windows/build dist
+
 deb:
 	@dev/setup deb
 	@packages/deb dist
@@ -70,4 +74,4 @@ release:
 clean:
 	rm -rf build build-* dist
 
-.PHONY: help demo demo-live test asan tsan coverage install bench site wheel deb release clean
+.PHONY: help demo demo-live test asan tsan coverage install bench site wheel windows deb release clean
