@@ -11,7 +11,7 @@
 
 #include "commands.h"
 #include "common/args.h"
-#include "common/places.h"
+#include "common/per_system.h"
 #include "common/term.h"
 #include "common/text.h"
 #include "complete.h"
@@ -19,6 +19,14 @@
 
 static void print_help(FILE *out)
 {
+    static const char try[] =
+        PER_SYSTEM("  sluice play test camera &\n"
+                   "  sluice ls\n"
+                   "  sluice snap camera out.png\n"
+                   "  kill %1\n",
+                   "  sluice play test cipd:camera     until Ctrl-C; meanwhile, in another window:\n"
+                   "  sluice ls\n"
+                   "  sluice snap cipd:camera out.png\n");
     fprintf(out, "usage: sluice COMMAND [OPTIONS] ...\n\n"
                  "Shares frames between processes on this machine without copying them.\n\n"
                  "commands:\n");
@@ -30,7 +38,7 @@ static void print_help(FILE *out)
             "  sluice --version\n\n"
             "try:\n%s\n"
             "exit codes: 0 success, 1 failure, 2 wrong usage, 3 no such channel, 4 timed out\n",
-            TRY_LINES);
+            try);
 }
 
 static int print_version(void)

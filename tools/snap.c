@@ -13,6 +13,7 @@
 #include "common/args.h"
 #include "common/cipd.h"
 #include "common/describe.h"
+#include "common/per_system.h"
 #include "common/picture.h"
 #include "common/readback.h"
 #include "common/term.h"
@@ -161,10 +162,12 @@ const struct command snap_command = {
     .details = "PNG works for every pixel format: YUV is converted by the frame's matrix and range, Bayer\n"
                "is demosaiced, floats are clipped to 0 to 1. GRAY16, RGBA64 and 16-bit Bayer give 16 bits per\n"
                "sample, all others 8. A .npy file has the array bit for bit. - is standard output.\n",
-    .examples = "  sluice snap camera now.png\n"
-                "  sluice snap camera depth.npy --array depth\n"
-                "  sluice snap result now.png --as bgr24\n"
-                "  sluice snap camera - | feh -\n",
+    .examples = PER_SYSTEM("  sluice snap camera now.png\n"
+                           "  sluice snap camera depth.npy --array depth\n"
+                           "  sluice snap result now.png --as bgr24\n"
+                           "  sluice snap camera - | feh -\n",
+                           "  sluice snap cipd:camera now.png\n"
+                           "  sluice snap \"cipd:cudalink_ipc_TD>>Python\" now.png --undeclared bgra\n"),
     .options = options,
     .min_arguments = 2,
     .max_arguments = 2,

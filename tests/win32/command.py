@@ -121,6 +121,14 @@ def nothing_there():
     assert "cipd:NAME" in said("play", "test", "camera", code=1)
 
 
+def help_is_for_windows():
+    """Examples that work here: with names of cipd: channels, and no quotes that consoles of Windows do not know."""
+    assert "sluice play test cipd:camera" in said("--help") and "kill" not in said("--help")
+    for command in ("ls", "info", "play", "snap", "bridge", "top", "doctor"):
+        examples = said(command, "--help").partition("examples:")[2]
+        assert examples.count("\n") > 1 and not re.search(r"'|(?<!:)camera|/dev/|\| jq|\.mp4", examples), examples
+
+
 # ---- pictures ----
 
 
@@ -289,7 +297,7 @@ def doctor_without_a_driver():
     assert told["gpus"][0]["ipc_declared"] is False and told["cipd_channels_work"] is False, told
 
 
-TESTS = [looks, nothing_there, snaps, shows_letters, bridges, stops, stops_while_it_waits, live_table, letters_on_a_console, doctor,
+TESTS = [looks, nothing_there, help_is_for_windows, snaps, shows_letters, bridges, stops, stops_while_it_waits, live_table, letters_on_a_console, doctor,
          doctor_without_a_driver]
 
 

@@ -10,6 +10,7 @@
 #include "../common/args.h"
 #include "../common/cipd.h"
 #include "../common/describe.h"
+#include "../common/per_system.h"
 #include "../common/term.h"
 
 #define ACQUIRE_TIMEOUT (100 * SLUICE_MS) /* how long a signal to stop may go unnoticed */
@@ -335,12 +336,15 @@ const struct command bridge_command = {
                "missed, those that find no free slot in TO as dropped. If FROM closes or is killed, TO\n"
                "stays open until FROM is back. Ctrl-C stops. A channel \"cipd:NAME\" uses cuda-link's\n"
                "protocol, as TouchDesigner and Python programs do.\n",
-    .examples = "  sluice bridge camera preview                  a second channel with its own slots\n"
-                "  sluice bridge camera gpu --device cuda:0      from host memory to a GPU\n"
-                "  sluice bridge gpu camera --device host        from a GPU to host memory\n"
-                "  sluice bridge camera preview --every 4 --array image --stats\n"
-                "  sluice bridge 'cipd:cudalink_ipc_TD>>Python' td --undeclared bgra\n"
-                "  sluice bridge camera 'cipd:cudalink_ipc_Python>>TD' --device cuda:0\n",
+    .examples = PER_SYSTEM("  sluice bridge camera preview                  a second channel with its own slots\n"
+                           "  sluice bridge camera gpu --device cuda:0      from host memory to a GPU\n"
+                           "  sluice bridge gpu camera --device host        from a GPU to host memory\n"
+                           "  sluice bridge camera preview --every 4 --array image --stats\n"
+                           "  sluice bridge 'cipd:cudalink_ipc_TD>>Python' td --undeclared bgra\n"
+                           "  sluice bridge camera 'cipd:cudalink_ipc_Python>>TD' --device cuda:0\n",
+                           "  sluice bridge cipd:camera cipd:preview        a second channel with its own slots\n"
+                           "  sluice bridge \"cipd:cudalink_ipc_TD>>Python\" cipd:preview --undeclared bgra\n"
+                           "  sluice bridge cipd:camera cipd:other --device cuda:1 --every 2 --stats\n"),
     .options = options,
     .min_arguments = 2,
     .max_arguments = 2,

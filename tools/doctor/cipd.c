@@ -11,7 +11,7 @@
 
 #include "../common/args.h"
 #include "../common/cipd.h"
-#include "../common/places.h"
+#include "../common/per_system.h"
 #include "../common/term.h"
 #include "../common/text.h"
 
@@ -154,7 +154,8 @@ static void check_segments(struct report *report)
     unsigned count = 0;
     int result = sluice_cipd_list(count_one, &count);
     if (result)
-        report_add(report, "cuda-link", FINDING_NOTE, LIST_FIX,
+        report_add(report, "cuda-link", FINDING_NOTE,
+                   PER_SYSTEM("mount a tmpfs at /dev/shm, shared between containers", ""),
                    "cipd: channels do not work: segments cannot be listed: %.400s", sluice_last_error());
     else
         report_add(report, "cuda-link", FINDING_OK, "", "%u channel%s of its protocol on this machine (cipd:NAME)",
@@ -185,7 +186,9 @@ void check_barrier(struct report *report, const char *name)
         return;
     }
     text_duration(age, info.age_ns < 0 ? -info.age_ns : info.age_ns);
-    snprintf(fix, sizeof fix, BARRIER_FIX, info.name);
+    snprintf(fix, sizeof fix,
+             "if no sender is starting: " PER_SYSTEM("rm /dev/shm/%.200s", "end the programs that have %.200s open"),
+             info.name);
     if (!info.known)
         report_add(report, "barrier", FINDING_NOTE, fix,
                    SEGMENT_AT

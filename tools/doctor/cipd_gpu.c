@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../common/places.h"
+#include "../common/per_system.h"
 #include "../common/scratch.h"
 #include "../common/term.h"
 
@@ -99,7 +99,9 @@ static void check_cipd_gpu(struct report *report, const struct gpu *gpu, bool qu
     else
         report_add(
             report, "cuda-link", FINDING_NOTE,
-            report->system.pid_namespace ? "run writer and readers in one PID namespace, with one /dev/shm" : IPC_FIX,
+            report->system.pid_namespace ? "run writer and readers in one PID namespace, with one /dev/shm"
+                                         : PER_SYSTEM("use channels of Sluice's own protocol",
+                                                      "another driver, or TCC (nvidia-smi -dm 1) where the GPU has it"),
             "cipd: channels do not work: a second process could not open a frame by its IPC handle (legacy CUDA IPC): "
             "%.400s",
             error);

@@ -14,7 +14,7 @@
 #include "../common/cipd.h"
 #include "../common/describe.h"
 #include "../common/json.h"
-#include "../common/places.h"
+#include "../common/per_system.h"
 #include "../common/term.h"
 
 #define FLAG_BFLOAT16   0x0001

@@ -11,6 +11,7 @@
 #include "../common/cipd.h"
 #include "../common/describe.h"
 #include "../common/json.h"
+#include "../common/per_system.h"
 #include "../common/term.h"
 #include "../common/text.h"
 #include "info.h"
@@ -242,8 +243,10 @@ const struct command info_command = {
                "its last frame, and as \"parked\" the GPU streams that wait for frames acquired ahead.\n"
                "This costs the writer nothing per frame and creates no CUDA context. For a channel of\n"
                "cuda-link's protocol (cipd:NAME) it shows what its segment contains.\n",
-    .examples = "  sluice info camera\n"
-                "  sluice info camera --json | jq '.readers[] | {program, lag, missed}'\n",
+    .examples = PER_SYSTEM("  sluice info camera\n"
+                           "  sluice info camera --json | jq '.readers[] | {program, lag, missed}'\n",
+                           "  sluice info cipd:camera\n"
+                           "  sluice info \"cipd:cudalink_ipc_TD>>Python\" --json\n"),
     .options = options,
     .min_arguments = 1,
     .max_arguments = 1,

@@ -12,6 +12,7 @@
 #include "../common/args.h"
 #include "../common/describe.h"
 #include "../common/json.h"
+#include "../common/per_system.h"
 #include "../common/term.h"
 #include "ls.h"
 
@@ -267,10 +268,14 @@ const struct command ls_command = {
                "another wire version. AGE is the time since the last frame. Listing costs a writer nothing\n"
                "per frame. Channels of cuda-link's protocol follow: running; stalled: no frame for 2 s;\n"
                "unfinished; shut.\n",
-    .examples = "  sluice ls\n"
-                "  sluice ls --rate          with frames per second\n"
-                "  watch sluice ls           repeat the list\n"
-                "  sluice ls --json | jq -r '.channels[].name'\n",
+    .examples = PER_SYSTEM("  sluice ls\n"
+                           "  sluice ls --rate          with frames per second\n"
+                           "  watch sluice ls           repeat the list\n"
+                           "  sluice ls --json | jq -r '.channels[].name'\n",
+                           "  sluice ls\n"
+                           "  sluice ls --rate          with frames per second\n"
+                           "  sluice ls --watch         repeat the list\n"
+                           "  sluice ls --json\n"),
     .options = options,
     .run = ls_run,
 };

@@ -9,6 +9,7 @@
 
 #include "../common/args.h"
 #include "../common/cipd.h"
+#include "../common/per_system.h"
 #include "../common/picture.h"
 #include "../common/term.h"
 #include "../common/text.h"
@@ -124,18 +125,21 @@ static int play_run(const struct command *command, int argc, char **argv)
 
 const struct command play_command = {
     .name = "play",
-    .arguments = "FILE|DEVICE|test CHANNEL",
+    .arguments = PER_SYSTEM("FILE|DEVICE|test CHANNEL", "test CHANNEL"),
     .summary = "play a file, a camera or a test picture into a channel",
-    .details = "FILE is a Sluice recording, played with its recorded timing, formats and metadata, or\n"
-               "anything that ffmpeg reads, including URLs such as rtsp://. DEVICE is a camera, such as\n"
-               "/dev/video0. 'test' is a moving picture. - is standard input, such as the output of\n"
-               "'sluice record CHANNEL -'. Frames have the times and colours of the source. Ctrl-C stops.\n",
-    .examples = "  sluice play test camera                       moving picture, 1280x720, 30 fps\n"
-                "  sluice play clip.mp4 camera --loop            a clip, repeated\n"
-                "  sluice play clip.mp4 camera --size 640x360 --format nv12\n"
-                "  sluice play /dev/video0 camera --size 1280x720\n"
-                "  sluice play clip.mp4 camera --device cuda:0   frames in a GPU's memory\n"
-                "  sluice play take.slr camera --fps max --wait  a recording as fast as possible\n",
+    .details = PER_SYSTEM("FILE is a Sluice recording, played with its recorded timing, formats and metadata, or\n"
+                          "anything that ffmpeg reads, including URLs such as rtsp://. DEVICE is a camera, such as\n"
+                          "/dev/video0. 'test' is a moving picture. - is standard input, such as the output of\n"
+                          "'sluice record CHANNEL -'. Frames have the times and colours of the source. Ctrl-C stops.\n",
+                          "'test' is a moving picture. Nothing else is played on Windows so far. Ctrl-C stops.\n"),
+    .examples = PER_SYSTEM("  sluice play test camera                       moving picture, 1280x720, 30 fps\n"
+                           "  sluice play clip.mp4 camera --loop            a clip, repeated\n"
+                           "  sluice play clip.mp4 camera --size 640x360 --format nv12\n"
+                           "  sluice play /dev/video0 camera --size 1280x720\n"
+                           "  sluice play clip.mp4 camera --device cuda:0   frames in a GPU's memory\n"
+                           "  sluice play take.slr camera --fps max --wait  a recording as fast as possible\n",
+                           "  sluice play test cipd:camera                  moving picture, 1280x720, 30 fps\n"
+                           "  sluice play test \"cipd:cudalink_ipc_Python>>TD\" --format bgra --size 640x360\n"),
     .options = options,
     .min_arguments = 2,
     .max_arguments = 2,

@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "../common/args.h"
-#include "../common/places.h"
+#include "../common/per_system.h"
 #include "../common/term.h"
 #include "../common/text.h"
 #include "screen.h"
@@ -174,7 +174,8 @@ static void draw_list(struct live *live, unsigned until)
     else if (live->filter[0])
         canvas_put(canvas, STYLE_PLAIN, "no channel matches '%s'", live->filter);
     else
-        canvas_put(canvas, STYLE_PLAIN, "no channels; to create one: sluice play test " TRY_CHANNEL);
+        canvas_put(canvas, STYLE_PLAIN,
+                   "no channels; to create one: sluice play test " PER_SYSTEM("camera", "cipd:camera"));
     canvas_line(canvas);
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "../common/args.h"
+#include "../common/per_system.h"
 #include "../common/term.h"
 #include "../common/text.h"
 #include "screen.h"
@@ -99,11 +100,15 @@ const struct command top_command = {
                "as 'cam*'. Without a terminal it prints tables. It acquires no frames and holds no\n"
                "leases; a refresh takes some microseconds of a writer's service thread, and does not slow\n"
                "down begin and commit. Channels of cuda-link's protocol are listed as cipd:NAME.\n",
-    .examples = "  sluice top\n"
-                "  sluice top 'cam*' --sort latency --interval 0.5\n"
-                "  sluice top --once --sort drops\n"
-                "  sluice top 'cipd:*'                          only channels of cuda-link's protocol\n"
-                "  sluice top --json --batch 10 | jq -c '.channels[] | {name, fps, lag}'\n",
+    .examples = PER_SYSTEM("  sluice top\n"
+                           "  sluice top 'cam*' --sort latency --interval 0.5\n"
+                           "  sluice top --once --sort drops\n"
+                           "  sluice top 'cipd:*'                          only channels of cuda-link's protocol\n"
+                           "  sluice top --json --batch 10 | jq -c '.channels[] | {name, fps, lag}'\n",
+                           "  sluice top\n"
+                           "  sluice top \"cipd:cam*\" --sort fps --interval 0.5\n"
+                           "  sluice top --once\n"
+                           "  sluice top --json --batch 10\n"),
     .options = options,
     .max_arguments = 1000,
     .run = top_run,

@@ -42,17 +42,7 @@ typedef int sigset_t;
 int win32_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
 int win32_nanosleep(int clock, int flags, const struct timespec *until, struct timespec *left);
 
-/* Words of common/places.h. */
-#define SEGMENT_AT  "section "
-#define BARRIER_FIX "if no sender is starting: end the programs that have the section %.200s open"
-#define LIST_FIX    ""
-#define IPC_FIX     "another driver, or TCC (nvidia-smi -dm 1) where the GPU has it"
-#define TRY_CHANNEL "cipd:camera"
-#define TRY_LINES \
-    "  sluice play test cipd:camera         Ctrl-C ends it; meanwhile, in another window:\n" \
-    "  sluice ls\n" \
-    "  sluice snap cipd:camera out.png\n" \
-    "  sluice doctor\n"
+#define PER_SYSTEM(posix, win32) win32
 
 /* Names are UTF-8. */
 #undef environ
