@@ -287,6 +287,22 @@ def doctor():
     assert (told["gpus"][0]["driver_model"], told["gpus"][0]["ipc_works"]) == ("WDDM", None), told
 
 
+def scheduling():
+    """What Windows' registry says of hardware-accelerated scheduling."""
+    key = r"HKLM\SYSTEM\CurrentControlSet\Control\GraphicsDrivers"
+
+    def registry(*arguments):
+        subprocess.run(["wine", "reg", *arguments, "/v", "HwSchMode", "/f"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True,
+                       timeout=WAIT)
+
+    for mode, known, words in (("2", True, "scheduling is on"), ("1", False, "scheduling is off")):
+        registry("add", key, "/t", "REG_DWORD", "/d", mode)
+        assert json.loads(said("doctor", "--json", "--quick"))["hardware_scheduling"] is known
+        assert words in said("doctor", "--quick")
+    registry("delete", key)
+    assert json.loads(said("doctor", "--json", "--quick"))["hardware_scheduling"] is None
+
+
 def doctor_without_a_driver():
     """No driver at all; and one that shares no memory."""
     text = said("doctor", code=1, SLUICE_CUDA_DRIVER="none.dll")
@@ -298,7 +314,7 @@ def doctor_without_a_driver():
 
 
 TESTS = [looks, nothing_there, help_is_for_windows, snaps, shows_letters, bridges, stops, stops_while_it_waits, live_table, letters_on_a_console, doctor,
-         doctor_without_a_driver]
+         scheduling, doctor_without_a_driver]
 
 
 def main():
