@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Other processes for tests."""
 import contextlib
-import signal
 import subprocess
 import sys
 import threading
@@ -41,7 +40,7 @@ class Child:
         self.process.stdin.flush()
 
     def kill(self):
-        self.process.send_signal(signal.SIGKILL)
+        self.process.kill()
         self.process.wait(STARTS)
 
     def wait(self, seconds=STARTS):

@@ -128,6 +128,16 @@ def drop_in_reads(whose):
         importer.end()
 
 
+def stands_in():
+    """The folder by which `import cuda_link` is Sluice's, as in PYTHONPATH."""
+    code = """import os, sys, sluice
+sys.path.insert(0, os.path.join(os.path.dirname(sluice.__file__), "cuda_link", "stand_in"))
+import cuda_link
+print(cuda_link.Exporter.__module__)"""
+    said = subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert said.stdout.strip().startswith("sluice."), said
+
+
 def runs_unchanged():
     """python -m sluice.cuda_link PROGRAM: `import cuda_link` is Sluice's there."""
     code = "import cuda_link; print(cuda_link.Exporter.__module__)"
@@ -156,7 +166,7 @@ def write(name):
 
 def main():
     theirs = os.environ.get("SLUICE_CUDA_LINK")
-    tests = [(imports, ()), (native_name, ()), (within_the_api, ()), (drop_in, ("",)), (drop_in_reads, ("",)), (runs_unchanged, ()),
+    tests = [(imports, ()), (native_name, ()), (within_the_api, ()), (drop_in, ("",)), (drop_in_reads, ("",)), (stands_in, ()), (runs_unchanged, ()),
              (drop_in, ("theirs:",)), (drop_in_reads, ("theirs:",))]
     print(f"1..{len(tests)}", flush=True)
     for number, (test, arguments) in enumerate(tests, 1):

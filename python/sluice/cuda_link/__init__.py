@@ -109,7 +109,8 @@ def install(name: str = "cuda_link") -> None:
     """From now on importing `name`, or a submodule of it, returns this module, here and in processes that multiprocessing starts;
     for a name other than cuda_link (a copy in another package) only here. RuntimeError if another module was imported already."""
     here, there = sys.modules[__name__], sys.modules.get(name)
-    if there is not None and there is not here and STAND_IN not in str(getattr(there, "__path__", "")):
+    stands_in = any(STAND_IN in folder for folder in getattr(there, "__path__", ()))
+    if there is not None and there is not here and not stands_in:
         raise RuntimeError(f"{name} was imported already, from {getattr(there, '__file__', '?')}: call install() before that")
     if name == "cuda_link" and STAND_IN not in sys.path:
         sys.path.insert(0, STAND_IN)  # multiprocessing passes sys.path on
