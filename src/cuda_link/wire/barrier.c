@@ -172,13 +172,15 @@ static void stamp(struct sl_cipd_barrier *barrier, int64_t now)
     sl_store(&words->pid, sl_os_pid(), release);
 }
 
-/* Makes one with its header complete before anybody can see it. SLUICE_AGAIN: another process has
- * made one meanwhile. */
+/* Makes one with its header complete before anybody can see it, if memory can get its name later. SLUICE_AGAIN: another
+ * process has made one meanwhile. */
 static int make(struct sl_cipd_barrier *barrier)
 {
     struct sl_cipd_segment *segment = &barrier->segment;
-    new_second(barrier);
-    int result = sl_os_named_make(segment->link_name, SL_CIPD_BARRIER_BYTES, &segment->fd, &segment->memory);
+    if (sl_os_named_has_names())
+        new_second(barrier);
+    const char *name = segment->link_name[0] ? segment->link_name : barrier->name;
+    int result = sl_os_named_make(name, SL_CIPD_BARRIER_BYTES, &segment->fd, &segment->memory);
     if (result) {
         segment->link_name[0] = 0;
         return result == SLUICE_E_EXISTS ? SLUICE_AGAIN : result;
