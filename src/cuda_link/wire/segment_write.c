@@ -99,15 +99,17 @@ int sl_cipd_write_open(struct sl_cipd_segment_writer *producer, const char *name
 
 /* Can a session with this number of slots replace another in the same segment? A footer must not
  * move within a segment: readers of the old session would look for its flag among the handles of
- * the new one. */
+ * the new one. Where no other segment can get the name, it does. */
 static bool fits(const struct sl_cipd_segment *segment, const struct sl_cipd_layout *layout)
 {
     struct sl_cipd_layout there;
     uint32_t magic = sl_cipd_load_magic(segment->at);
     if (segment->size < layout->total)
         return false;
+    if (!sl_os_named_has_names())
+        return true;
     if (layout_there(segment, &there))
-        return there.slots == layout->slots || !sl_os_named_has_names();
+        return there.slots == layout->slots;
     return magic == 0 && sl_cipd_load_version(segment->at) == 0; /* never used */
 }
 
