@@ -35,6 +35,9 @@ static bool find_compiler(struct sl_os_program *program)
 
 static int no_compiler(const char *name)
 {
+    if (!sl_os_runs_programs())
+        return sl_fail(SLUICE_E_UNSUPPORTED, "%s: on Windows kernels run on a GPU only: load them for \"cuda:0\"",
+                       name);
     return sl_fail(
         SLUICE_E_UNSUPPORTED,
         "no C++ compiler was found to run %s on \"host\" (tried $SLUICE_CXX, c++, g++, clang++): install one "

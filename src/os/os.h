@@ -530,6 +530,9 @@ struct sl_os_program {
     int64_t changed;
 };
 
+/* False on Windows, where none is found. */
+bool sl_os_runs_programs(void);
+
 /* Finds a program by its name, in PATH, or by its path. */
 bool sl_os_find_program(const char *name, struct sl_os_program *program);
 

@@ -6,6 +6,11 @@
 #include "os/os.h"
 #include "util/result.h"
 
+bool sl_os_runs_programs(void)
+{
+    return false;
+}
+
 bool sl_os_find_program(const char *name, struct sl_os_program *program)
 {
     (void)name;
