@@ -58,7 +58,7 @@ TEST(cipd_barrier_golden)
     struct sl_cipd_barrier_state state;
     CHECK_OK(sl_cipd_barrier_enter(&barrier, stamp));
     struct foreign foreign = foreign_attach(name);
-    CHECK_EQ(foreign.size, 64);
+    CHECK_EQ(foreign.size, cipd_pages(64));
     CHECK_EQ(word(&foreign, 28), getpid());
     set_word(&foreign, 24, 9);
     set_word(&foreign, 28, 4242);
@@ -178,6 +178,7 @@ static bool tells_of(struct sl_cipd_shm_watch *watched, const char *name)
 
 TEST(cipd_names_tell_of_theirs)
 {
+    cipd_needs_files();
     char one[80], other[80];
     struct sl_cipd_shm_watch first = { .changes = 0 }, second = { .changes = 0 };
     snprintf(one, sizeof one, "%s", cipd_name("one"));
@@ -264,6 +265,7 @@ TEST(cipd_barrier_made_and_never_written)
 /* Its maker was killed before it wrote the bytes. */
 TEST(cipd_barrier_left_without_bytes)
 {
+    cipd_needs_files();
     const char *name = cipd_name("left empty");
     foreign_make(name, 0);
     struct sl_cipd_barrier barrier = barrier_of(name), checker = barrier_of(name);
@@ -271,7 +273,7 @@ TEST(cipd_barrier_left_without_bytes)
     CHECK_OK(sl_cipd_barrier_enter(&barrier, 2 * SECOND));
     CHECK(sl_cipd_barrier_check(&checker, 2 * SECOND));
     struct foreign foreign = foreign_attach(name);
-    CHECK_EQ(foreign.size, 64);
+    CHECK_EQ(foreign.size, cipd_pages(64));
     CHECK_EQ(word(&foreign, 0), SL_CIPD_BARRIER_MAGIC);
     CHECK_EQ(word(&foreign, 8), 1);
     sl_cipd_barrier_finish(&barrier, SECOND);
@@ -443,6 +445,7 @@ static void *come_and_go(void *unused)
 
 TEST(cipd_barrier_counts_right_between_our_own)
 {
+    cipd_needs_files();
     pthread_t threads[4];
     struct sl_cipd_barrier_state state;
     crowd = cipd_name("crowd");

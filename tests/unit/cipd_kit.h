@@ -83,6 +83,19 @@ static inline ino_t cipd_inode(const char *name)
     return status.st_ino;
 }
 
+/* For tests in which a segment has several names or any size, or outlives its programs: Windows' do not. */
+static inline void cipd_needs_files(void)
+{
+    if (!sl_os_named_has_names())
+        SKIP("a section on Windows has one name and whole pages, and goes with its programs");
+}
+
+/* The size that a segment is found to have. */
+static inline size_t cipd_pages(size_t bytes)
+{
+    return sl_os_named_has_names() ? bytes : 4096;
+}
+
 /* How many link names there are. */
 static inline int cipd_seconds(const char *name)
 {

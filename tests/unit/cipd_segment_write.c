@@ -84,6 +84,7 @@ TEST(cipd_produce_again_in_place)
  * same moment the name is that of a complete new session. */
 TEST(cipd_produce_other_slots)
 {
+    cipd_needs_files();
     static const uint32_t counts[] = { 2, 3, 2, 10, 1, 5 };
     const char *name = cipd_name("slots");
     struct sl_cipd_segment_writer producer = begun(name, counts[0]);
@@ -113,6 +114,7 @@ TEST(cipd_produce_other_slots)
 
 TEST(cipd_produce_takes_over_what_python_left)
 {
+    cipd_needs_files();
     const char *name = cipd_name("left");
     struct foreign foreign = foreign_make(name, 433);
     struct sl_cipd_layout layout;
@@ -134,6 +136,7 @@ TEST(cipd_produce_takes_over_what_python_left)
 /* It has room for two: closed where two slots have the flag, and replaced under the name. */
 TEST(cipd_produce_replaces_what_is_too_small)
 {
+    cipd_needs_files();
     const char *name = cipd_name("small");
     struct foreign foreign = foreign_make(name, 305);
     struct sl_cipd_layout two;
@@ -161,7 +164,7 @@ TEST(cipd_produce_replaces_what_makes_no_sense)
         sl_cipd_store_slots(foreign.at, slots[i]);
         ino_t inode = cipd_inode(name);
         struct sl_cipd_segment_writer producer = begun(name, 3);
-        CHECK_NE(cipd_inode(name), inode);
+        CHECK(!sl_os_named_has_names() || cipd_inode(name) != inode);
         CHECK_EQ(producer.version, 4);
         sl_cipd_write_close(&producer);
         foreign_close(&foreign);

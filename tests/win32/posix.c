@@ -10,10 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "posix/poll.h"
 #include "posix/posix.h"
 
 #undef stat
 #undef open
+#undef access
 #undef close
 #undef fopen
 
@@ -23,7 +25,8 @@ static struct {
     bool used;
     HANDLE section;
     int64_t size;
-    uint64_t owner; /* the process, and the number there */
+    uint64_t owner; /* the process, and the number there; 0: the name is a program's own */
+    char name[256];
 } memories[MOST];
 static SRWLOCK lock = SRWLOCK_INIT;
 
@@ -40,6 +43,13 @@ static int new_number(void)
     return at < MOST ? FIRST + at : -1;
 }
 
+static void set_owner(int fd, uint64_t owner)
+{
+    memories[fd - FIRST].owner = owner;
+    snprintf(memories[fd - FIRST].name, sizeof memories->name, "Local\\fake-driver-%u-%u", (unsigned)(owner >> 32),
+             (unsigned)owner);
+}
+
 int memfd_create(const char *name, unsigned flags)
 {
     int fd = new_number();
@@ -47,23 +57,15 @@ int memfd_create(const char *name, unsigned flags)
     (void)name;
     (void)flags;
     if (fd >= 0)
-        memories[fd - FIRST].owner = (uint64_t)GetCurrentProcessId() << 32 | (unsigned)fd;
+        set_owner(fd, (uint64_t)GetCurrentProcessId() << 32 | (unsigned)fd);
     return fd;
-}
-
-static void name_of(uint64_t owner, char name[64])
-{
-    snprintf(name, 64, "Local\\fake-driver-%u-%u", (unsigned)(owner >> 32), (unsigned)owner);
 }
 
 int posix_truncate(int fd, int64_t size)
 {
-    char name[64];
-
-    name_of(memories[fd - FIRST].owner, name);
     memories[fd - FIRST].size = size;
-    memories[fd - FIRST].section =
-        CreateFileMappingA(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE, (DWORD)(size >> 32), (DWORD)size, name);
+    memories[fd - FIRST].section = CreateFileMappingA(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE, (DWORD)(size >> 32),
+                                                      (DWORD)size, memories[fd - FIRST].name);
     return memories[fd - FIRST].section ? 0 : -1;
 }
 
@@ -77,30 +79,87 @@ int posix_stat(int fd, struct fake_stat *status)
     return 0;
 }
 
-/* Another process's memory, "/proc/PID/fd/N". */
+static bool open_section(int fd)
+{
+    memories[fd - FIRST].section = OpenFileMappingA(FILE_MAP_READ | FILE_MAP_WRITE, FALSE, memories[fd - FIRST].name);
+    memories[fd - FIRST].size = 4096; /* Windows tells the size of views, in pages */
+    memories[fd - FIRST].used = memories[fd - FIRST].section != NULL;
+    return memories[fd - FIRST].used;
+}
+
+/* As another program makes and opens one; it is made once it is told its size. */
+int shm_open(const char *name, int flags, unsigned mode)
+{
+    int fd = new_number();
+
+    (void)mode;
+    if (fd < 0)
+        return -1;
+    memories[fd - FIRST].owner = 0;
+    snprintf(memories[fd - FIRST].name, sizeof memories->name, "%s", name[0] == '/' ? name + 1 : name);
+    return flags & O_CREAT || open_section(fd) ? fd : -1;
+}
+
+/* Of a section: is it there? Which one it is cannot be told. */
+int posix_access(const char *path, int how)
+{
+    HANDLE section = OpenFileMappingA(FILE_MAP_READ, FALSE, path + strlen("/dev/shm/"));
+
+    (void)how;
+    if (section)
+        CloseHandle(section);
+    return section ? 0 : -1;
+}
+
+int fake_stat(const char *path, struct fake_stat *status)
+{
+    status->st_ino = 1;
+    return posix_access(path, 0);
+}
+
+static ssize_t copy(int fd, size_t end, void *to, const void *from, size_t size, bool out)
+{
+    char *view = MapViewOfFile(memories[fd - FIRST].section, FILE_MAP_READ | FILE_MAP_WRITE, 0, 0, end);
+
+    if (!view)
+        return -1;
+    memcpy(out ? to : view + end - size, out ? view + end - size : from, size);
+    UnmapViewOfFile(view);
+    return (ssize_t)size;
+}
+
+ssize_t pread(int fd, void *bytes, size_t size, int64_t at)
+{
+    return copy(fd, (size_t)at + size, bytes, NULL, size, true);
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t size, int64_t at)
+{
+    return copy(fd, (size_t)at + size, NULL, bytes, size, false);
+}
+
+/* Another process's memory, "/proc/PID/fd/N", or shared memory. */
 int posix_open(const char *path, int flags, ...)
 {
     unsigned pid, number;
-    char name[64];
     int fd;
 
-    (void)flags;
+    if (strncmp(path, "/dev/shm/", 9) == 0)
+        return shm_open(path + 9, flags, 0);
     if (sscanf(path, "/proc/%u/fd/%u", &pid, &number) != 2)
         return -1;
-    uint64_t owner = (uint64_t)pid << 32 | number;
-    name_of(owner, name);
-    HANDLE section = OpenFileMappingA(FILE_MAP_READ | FILE_MAP_WRITE, FALSE, name);
-    if (!section || (fd = new_number()) < 0)
+    if ((fd = new_number()) < 0)
         return -1;
-    memories[fd - FIRST].section = section;
-    memories[fd - FIRST].owner = owner;
-    return fd;
+    set_owner(fd, (uint64_t)pid << 32 | number);
+    return open_section(fd) ? fd : -1;
 }
 
 int posix_close(int fd)
 {
     if (fd < FIRST || fd >= FIRST + MOST)
         return -1;
+    if (!memories[fd - FIRST].owner) /* what has a name on Linux stays */
+        return 0;
     if (memories[fd - FIRST].section)
         CloseHandle(memories[fd - FIRST].section);
     memories[fd - FIRST].section = NULL;
@@ -164,6 +223,16 @@ int prctl(int what, ...)
     return -1; /* no thread has a name that can be asked for here */
 }
 
+int poll(struct pollfd *input, unsigned count, int ms)
+{
+    DWORD there = 0;
+
+    (void)input;
+    (void)count;
+    (void)ms;
+    return !PeekNamedPipe(GetStdHandle(STD_INPUT_HANDLE), NULL, 0, NULL, &there, NULL) || there > 0;
+}
+
 int fcntl(int fd, int what, ...)
 {
     (void)fd;
@@ -217,6 +286,6 @@ FILE *posix_fopen(const char *path, const char *mode)
 
 int setenv(const char *name, const char *value, int replace)
 {
-    (void)replace;
-    return SetEnvironmentVariableA(name, value) ? 0 : -1;
+    (void)replace; /* a C library has a copy of its own, which the fake driver looks at */
+    return SetEnvironmentVariableA(name, value) && _putenv_s(name, value ? value : "") == 0 ? 0 : -1;
 }

@@ -49,8 +49,13 @@ typedef struct {
 int memfd_create(const char *name, unsigned flags);
 int posix_truncate(int fd, int64_t size);
 int posix_stat(int fd, struct fake_stat *status);
+int posix_access(const char *path, int how);
+int fake_stat(const char *path, struct fake_stat *status);
 int posix_open(const char *path, int flags, ...);
 int posix_close(int fd);
+int shm_open(const char *name, int flags, unsigned mode);
+ssize_t pread(int fd, void *bytes, size_t size, int64_t at);
+ssize_t pwrite(int fd, const void *bytes, size_t size, int64_t at);
 void *mmap(void *wanted, size_t size, int rights, int flags, int fd, int64_t at);
 int munmap(void *at, size_t size);
 int mprotect(void *at, size_t size, int rights);
@@ -72,6 +77,7 @@ int setenv(const char *name, const char *value, int replace);
 #define fstat     posix_stat
 #define stat      fake_stat
 #define open      posix_open
+#define access    posix_access
 #define close     posix_close
 #define fopen     posix_fopen
 

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+#define WIFEXITED(status)   (status)
+#define WEXITSTATUS(status) (status)
