@@ -161,7 +161,11 @@ int sl_os_named_alone(int fd);
  * Works across processes, and on a read-only mapping. Sets no error message. */
 int sl_os_futex_wait(const sl_word32 *word, uint32_t value, int64_t deadline);
 
-/* The same for a caller that wants to check again at about `until`, and may wake slightly before that. In
+/* The same for a word that the process `pid` changes. On Windows, which can wait for both, SLUICE_CLOSED: that has
+ * ended. */
+int sl_os_futex_wait_of(const sl_word32 *word, uint32_t value, int64_t deadline, uint32_t pid);
+
+/* As sl_os_futex_wait, for a caller that wants to check again at about `until`, and may wake slightly before that. In
  * sl_os_futex_wait the kernel may wake the thread late by up to its timer slack, which is 50 us unless the program has
  * set it. */
 int sl_os_futex_wait_precise(const sl_word32 *word, uint32_t value, int64_t until);

@@ -172,7 +172,7 @@ static void detach(struct sl_cipd_segment_reader *consumer)
     sl_cipd_segment_close(&consumer->segment);
     consumer->session.layout.slots = 0;
     consumer->ext = NULL;
-    consumer->orphan = false;
+    consumer->orphan = consumer->ended = false;
 }
 
 static enum sl_cipd_reason attempt(struct sl_cipd_segment_reader *consumer, int64_t now)

@@ -232,6 +232,12 @@ int sl_cipd_read_wait(struct sl_cipd_segment_reader *consumer, int64_t deadline_
     uint32_t index;
     if (sl_cipd_load_shut(at, &consumer->session.layout) || news(consumer, &index))
         return 0;
-    sl_os_futex_wait(sl_cipd_index_word(at), index, earlier(deadline_ns, now + (woken ? SLICE : GLANCE)));
+    uint32_t pid = woken && !consumer->ended ? sl_load(&consumer->ext->pid, relaxed) : 0;
+    int64_t until = earlier(deadline_ns, now + (woken ? SLICE : GLANCE));
+    if (sl_os_futex_wait_of(sl_cipd_index_word(at), index, until, pid) == SLUICE_CLOSED) {
+        consumer->ended = true; /* so the next poll looks at once, and once, as the pid may be wrong */
+        consumer->look_ns = consumer->glance_ns = 0;
+        consumer->frame_ns -= SILENCE;
+    }
     return 0;
 }

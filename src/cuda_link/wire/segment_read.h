@@ -71,6 +71,7 @@ struct sl_cipd_segment_reader {
     char why[SL_CIPD_WHY]; /* the same in more words than the reason's text, as far as the last attempt found any; else
                               "" */
     uint32_t index;        /* of the last frame that poll reported; 0: none in this session */
+    bool ended;            /* the process of Sluice's writer has */
     bool orphan;           /* the segment has lost its name: its writer has most likely died */
     int64_t frame_ns;      /* when the index last changed, or the reader connected */
     /* private from here on */

@@ -37,6 +37,12 @@ int sl_os_futex_wait_precise(const sl_word32 *word, uint32_t value, int64_t unti
     return sl_os_futex_wait(word, value, slack > 0 && until > slack ? until - slack : until);
 }
 
+int sl_os_futex_wait_of(const sl_word32 *word, uint32_t value, int64_t deadline, uint32_t pid)
+{
+    (void)pid;
+    return sl_os_futex_wait(word, value, deadline);
+}
+
 void sl_os_futex_wake(const sl_word32 *word, int count)
 {
     syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);

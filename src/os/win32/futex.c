@@ -61,7 +61,7 @@ static int wait_here(const sl_word32 *word, uint32_t value, int64_t deadline)
     return woken ? 0 : SLUICE_TIMEOUT;
 }
 
-int sl_os_futex_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
+int sl_os_futex_wait_of(const sl_word32 *word, uint32_t value, int64_t deadline, uint32_t pid)
 {
     struct sl_shared *shared;
     int r;
@@ -72,9 +72,14 @@ int sl_os_futex_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
         return SLUICE_TIMEOUT;
     if (!(shared = sl_shared_find(word)))
         return wait_here(word, value, deadline);
-    r = sl_shared_wait(shared, word, value, deadline);
+    r = sl_shared_wait(shared, word, value, deadline, pid);
     sl_shared_drop(shared);
     return r;
+}
+
+int sl_os_futex_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
+{
+    return sl_os_futex_wait_of(word, value, deadline, 0);
 }
 
 int sl_os_futex_wait_precise(const sl_word32 *word, uint32_t value, int64_t until)

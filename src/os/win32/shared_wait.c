@@ -179,10 +179,11 @@ static HANDLE bell_of(struct sl_shared *shared)
     return none;
 }
 
-int sl_shared_wait(struct sl_shared *shared, const sl_word32 *word, uint32_t value, int64_t deadline)
+int sl_shared_wait(struct sl_shared *shared, const sl_word32 *word, uint32_t value, int64_t deadline, uint32_t pid)
 {
+    HANDLE writer = pid ? OpenProcess(SYNCHRONIZE, FALSE, pid) : NULL;
     int place = take_place(shared), woken = 0;
-    HANDLE handles[2] = { place < 0 ? NULL : event_of(shared, place), bell_of(shared) };
+    HANDLE handles[2] = { place < 0 ? NULL : event_of(shared, place), pid ? writer : bell_of(shared) };
 
     if (!handles[0]) {
         int64_t soon = sl_os_deadline(POLL);
@@ -191,15 +192,14 @@ int sl_shared_wait(struct sl_shared *shared, const sl_word32 *word, uint32_t val
     } else {
         uint64_t bit = UINT64_C(1) << place;
         atomic_fetch_or(&shared->places->waiting, bit);
-        if (sl_load(word, seq_cst) == value)
-            woken = sl_wait_until(handles, handles[1] ? 2 : 1, deadline) >= 0;
-        else
-            woken = 1;
+        woken = sl_load(word, seq_cst) != value ? 1 : 1 + sl_wait_until(handles, handles[1] ? 2 : 1, deadline);
         atomic_fetch_and(&shared->places->waiting, ~bit);
     }
     if (place >= 0)
         sl_store(&shared->taken[place], KEPT, release);
-    return woken ? 0 : SLUICE_TIMEOUT;
+    if (writer)
+        CloseHandle(writer);
+    return !woken ? SLUICE_TIMEOUT : woken == 2 && writer ? SLUICE_CLOSED : 0;
 }
 
 void sl_shared_wake(struct sl_shared *shared)

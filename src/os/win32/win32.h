@@ -65,7 +65,8 @@ void sl_shared_remove(const void *address);
 struct sl_shared *sl_shared_find(const void *word);
 void sl_shared_drop(struct sl_shared *shared);
 
-int sl_shared_wait(struct sl_shared *shared, const sl_word32 *word, uint32_t value, int64_t deadline);
+/* Also until the process `pid` ends, unless that is 0. */
+int sl_shared_wait(struct sl_shared *shared, const sl_word32 *word, uint32_t value, int64_t deadline, uint32_t pid);
 void sl_shared_wake(struct sl_shared *shared);
 
 /* ---- dl.c ---- */
