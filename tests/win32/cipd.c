@@ -12,6 +12,7 @@
 
 #include "fake/fake.h"
 #include "harness/test.h"
+#include "os/os.h"
 
 enum { WIDTH = 64, HEIGHT = 32 };
 
@@ -57,6 +58,11 @@ ROLE(writer)
     for (char *line; (line = role_line());) {
         if (strncmp(line, "slots ", 6) == 0) {
             CHECK_OK(sluice_cipd_set_slots(writer, (uint32_t)atoi(line + 6)));
+        } else if (strcmp(line, "pid") == 0) {
+            role_say("%lu", GetCurrentProcessId());
+        } else if (strcmp(line, "end") == 0) {
+            Sleep(50);
+            TerminateProcess(GetCurrentProcess(), 1);
         } else {
             memset(pixels, atoi(line), sizeof pixels);
             array.data = pixels;
@@ -147,22 +153,44 @@ TEST(frames_reach_another_process)
     role_stop(&writer);
 }
 
+/* Of this process, all threads, also in the kernel; in 100 ns. */
+static uint64_t cpu_time(void)
+{
+    FILETIME made, ended, kernel, user;
+
+    CHECK(GetProcessTimes(GetCurrentProcess(), &made, &ended, &kernel, &user));
+    return ((uint64_t)user.dwHighDateTime << 32 | user.dwLowDateTime) +
+           ((uint64_t)kernel.dwHighDateTime << 32 | kernel.dwLowDateTime);
+}
+
 TEST(a_reader_that_waits_takes_no_time)
 {
     struct child writer = started("writer", channel());
-    FILETIME made, ended, kernel, user;
-    sluice_reader *reader;
+    sluice_reader *reader, *nobody;
 
     CHECK_OK(open_reader(&reader, channel(), 20 * SLUICE_S));
     send_frame(&writer, "7");
     CHECK_EQ(take(reader, 20), 7);
     CHECK_EQ(take(reader, 1), -1000 - SLUICE_TIMEOUT);
-    CHECK(GetThreadTimes(GetCurrentThread(), &made, &ended, &kernel, &user));
-    uint64_t before = (uint64_t)user.dwHighDateTime << 32 | user.dwLowDateTime;
-    CHECK_EQ(take(reader, 1), -1000 - SLUICE_TIMEOUT);
-    CHECK(GetThreadTimes(GetCurrentThread(), &made, &ended, &kernel, &user));
-    CHECK_LE(((uint64_t)user.dwHighDateTime << 32 | user.dwLowDateTime) - before, 1000000); /* a tenth of it */
+    uint64_t before = cpu_time();
+    CHECK_EQ(take(reader, 2), -1000 - SLUICE_TIMEOUT);
+    CHECK_LE(cpu_time() - before, 1000000); /* a twentieth of it */
+    before = cpu_time();
+    CHECK_RESULT(open_reader(&nobody, "cipd:sluice test of nobody", 2 * SLUICE_S), SLUICE_E_NOT_FOUND);
+    CHECK_LE(cpu_time() - before, 1000000);
     CHECK_OK(sluice_reader_close(&reader));
+    role_stop(&writer);
+}
+
+TEST(a_reader_may_come_first)
+{
+    struct child reader = role_start("reader", channel(), NULL), writer = started("writer", channel());
+
+    child_expect(&reader, "open", 20);
+    child_send(&reader, "take");
+    send_frame(&writer, "6");
+    child_expect(&reader, "6", 20);
+    role_stop(&reader);
     role_stop(&writer);
 }
 
@@ -266,6 +294,28 @@ TEST(a_killed_writer_is_noticed_and_the_next_one_goes_on)
     role_stop(&writer);
 }
 
+/* Whoever waits for a writer's word notices its end at once, without looking now and then. */
+TEST(a_wait_ends_with_the_process_that_is_waited_for)
+{
+    struct child writer = started("writer", channel());
+    struct sl_os_named about;
+    DWORD pid = 0;
+    void *at;
+    int fd;
+
+    CHECK_OK(sl_os_named_open(channel() + 5, true, &fd, &about));
+    CHECK_OK(sl_os_map(fd, 4096, true, &at));
+    sl_word32 *index = (sl_word32 *)((char *)at + 16);
+    child_send(&writer, "pid");
+    CHECK_EQ(sscanf(child_line(&writer, 20), "%lu", &pid), 1);
+    child_expect(&writer, "done", 20);
+    CHECK_RESULT(sl_os_futex_wait_of(index, sl_load(index, acquire), sl_os_deadline(SLUICE_MS), pid), SLUICE_TIMEOUT);
+    child_send(&writer, "end"); /* in a moment, when this one waits */
+    CHECK_RESULT(sl_os_futex_wait_of(index, sl_load(index, acquire), SLUICE_FOREVER, pid), SLUICE_CLOSED);
+    sl_os_unmap(at, 4096);
+    sl_os_close(fd);
+}
+
 TEST(killed_readers_hold_nobody_up)
 {
     struct child writer = started("writer", channel());
@@ -322,12 +372,17 @@ TEST(names_that_windows_refuses)
     CHECK_RESULT(refusal_of_reader(longest), SLUICE_E_NAME);
 }
 
-/* Devices of DOS are no names of sections. */
+/* Devices of DOS are no names of sections, a namespace is as Python has it, and the longest of a writer's has 234
+ * bytes. */
 TEST(names_that_only_files_cannot_have)
 {
-    static const char *const names[] = { "cipd:NUL", "cipd:COM1", "cipd:a<b>c:d|e?f*", "cipd:Local\\sluice test" };
+    static char longest[5 + 234 + 1] = "cipd:";
+    static const char *const names[] = {
+        "cipd:NUL", "cipd:COM1", "cipd:a<b>c:d|e?f*", "cipd:Local\\sluice test", "cipd:Global\\sluice test", longest
+    };
 
-    for (int i = 0; i < 4; i++) {
+    memset(longest + 5, 'n', 234);
+    for (int i = 0; i < 6; i++) {
         struct child writer = started("writer", names[i]), reader = started("reader", names[i]);
         child_send(&reader, "take");
         send_frame(&writer, "5");
@@ -335,6 +390,33 @@ TEST(names_that_only_files_cannot_have)
         role_stop(&reader);
         role_stop(&writer);
     }
+}
+
+/* What a writer says to `variable` of the fake driver's, or of Sluice's. */
+static void refused_with(const char *variable, const char *what, const char *todo)
+{
+    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
+    struct sluice_format format = frames();
+    sluice_writer *writer;
+
+    _putenv(variable); /* the driver's C library has a copy of its own */
+    CHECK(SetEnvironmentVariableA("SLUICE_CUDA_DRIVER", strchr(variable, '\\') ? strchr(variable, '=') + 1 : NULL));
+    params.name = channel();
+    params.device = "cuda:0";
+    params.format = &format;
+    CHECK_SAYS(sluice_writer_open(&writer, &params), SLUICE_E_UNSUPPORTED, what);
+    CHECK_HAS(sluice_last_error(), todo);
+}
+
+TEST(without_a_driver_there_is_a_sentence)
+{
+    refused_with("SLUICE_CUDA_DRIVER=nowhere\\nvcuda.dll", "nvcuda.dll", "install NVIDIA's driver");
+    CHECK_SAYS(refusal_of_reader(channel()), SLUICE_E_UNSUPPORTED, "nvcuda.dll");
+}
+
+TEST(a_driver_that_shares_no_memory_gets_a_sentence)
+{
+    refused_with("SLUICE_FAKE_WITHOUT=events", "cuIpcGetMemHandle", "this GPU cannot");
 }
 
 static HANDLE section(const char *name, DWORD size, unsigned char **at)
@@ -357,6 +439,42 @@ TEST(another_programs_section_is_not_touched)
     CHECK_HAS(child_line(&writer, 20), "no channel of cuda-link's");
     CHECK_STR((char *)at, "something else");
     CHECK_SAYS(refusal_of_reader(channel()), SLUICE_E_PROTOCOL, "something else");
+    role_stop(&writer);
+    CloseHandle(made);
+}
+
+/* Larger than it need be, and with what makes no sense in it: the next session begins there. */
+TEST(a_section_of_any_size_is_used)
+{
+    static const uint32_t header[] = { 0x43495044, 3, 0, 77, 5 }; /* 77 slots */
+    unsigned char *at;
+    HANDLE made = section(channel() + 5, 1 << 20, &at);
+
+    memcpy(at, header, sizeof header);
+    CHECK_SAYS(refusal_of_reader(channel()), SLUICE_E_PROTOCOL, "77 slots");
+    struct child writer = started("writer", channel()), reader = started("reader", channel());
+    child_send(&reader, "take");
+    send_frame(&writer, "5");
+    child_expect(&reader, "5", 20);
+    role_stop(&reader);
+    role_stop(&writer);
+    CloseHandle(made);
+}
+
+TEST(another_users_section_gets_a_sentence)
+{
+    ACL nobody;
+    SECURITY_DESCRIPTOR rights;
+    SECURITY_ATTRIBUTES attributes = { .nLength = sizeof attributes, .lpSecurityDescriptor = &rights };
+
+    CHECK(InitializeAcl(&nobody, sizeof nobody, ACL_REVISION));
+    CHECK(InitializeSecurityDescriptor(&rights, SECURITY_DESCRIPTOR_REVISION));
+    CHECK(SetSecurityDescriptorDacl(&rights, TRUE, &nobody, FALSE));
+    HANDLE made = CreateFileMappingA(INVALID_HANDLE_VALUE, &attributes, PAGE_READWRITE, 0, 4096, channel() + 5);
+    CHECK(made);
+    CHECK_SAYS(refusal_of_reader(channel()), SLUICE_E_PERMISSION, "must run as the same user");
+    struct child writer = role_start("writer", channel(), NULL);
+    CHECK_HAS(child_line(&writer, 20), "must run as the same user");
     role_stop(&writer);
     CloseHandle(made);
 }

@@ -87,7 +87,7 @@ static bool open_section(int fd)
     return memories[fd - FIRST].used;
 }
 
-/* As another program makes and opens one; it is made once it is told its size. */
+/* As another program makes and opens one; it is made once its size is known. */
 int shm_open(const char *name, int flags, unsigned mode)
 {
     int fd = new_number();

@@ -126,6 +126,12 @@ int sl_os_named_make(const char *name, uint64_t size, int *fd, struct sl_os_name
         CloseHandle(section);
         return SLUICE_E_EXISTS;
     }
+    if (!section && code == ERROR_ACCESS_DENIED && has_prefix(name, "Global\\"))
+        return sl_fail(
+            SLUICE_E_PERMISSION,
+            "%s: Windows lets only services and administrators make shared memory in Global: leave that out of "
+            "the name, or run the writer as administrator",
+            name);
     if (!section)
         return refused(code, name);
     fill_in(name, size_of(section), about);
