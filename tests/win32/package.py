@@ -2,7 +2,6 @@
 """The Python package in CPython for Windows, on the fake driver: what tests/win32/run runs under Wine. Prints TAP.
 
 usage: package.py ROLES        ROLES: python/tests/cuda_link_roles.py
-Where SLUICE_CUDA_LINK names the folder of cuda-link's own package, that is the other side as well.
 """
 import json
 import os
@@ -104,10 +103,10 @@ def within_the_api():
         other.end()
 
 
-def drop_in(whose):
-    """sluice.cuda_link, or cuda-link's own package (`whose` "theirs:"), in another process; Sluice here."""
-    name = name_of("link" + whose.strip(":"))
-    exporter = Role(ROLES, f"{whose}export", name, *map(str, SHAPE), "uint8", "3", "for_testing")
+def drop_in():
+    """sluice.cuda_link in another process; Sluice here."""
+    name = name_of("link")
+    exporter = Role(ROLES, "export", name, *map(str, SHAPE), "uint8", "3", "for_testing")
     with sluice.Reader(f"cipd:{name}", device="cuda:0") as reader:
         for value in (5, 6):
             assert exporter.ask("export", value) == "PUBLISHED"
@@ -116,10 +115,10 @@ def drop_in(whose):
     exporter.end()
 
 
-def drop_in_reads(whose):
-    name = name_of("back" + whose.strip(":"))
+def drop_in_reads():
+    name = name_of("back")
     with sluice.Writer(f"cipd:{name}", shape=SHAPE, device="cuda:0") as writer:
-        importer = Role(ROLES, f"{whose}import", name, "for_testing")
+        importer = Role(ROLES, "import", name, "for_testing")
         for value in (3, 4):
             writer.send(frame(value))
             told = importer.ask("until", "get")
@@ -165,17 +164,12 @@ def write(name):
 
 
 def main():
-    theirs = os.environ.get("SLUICE_CUDA_LINK")
-    tests = [(imports, ()), (native_name, ()), (within_the_api, ()), (drop_in, ("",)), (drop_in_reads, ("",)), (stands_in, ()), (runs_unchanged, ()),
-             (drop_in, ("theirs:",)), (drop_in_reads, ("theirs:",))]
+    tests = [imports, native_name, within_the_api, drop_in, drop_in_reads, stands_in, runs_unchanged]
     print(f"1..{len(tests)}", flush=True)
-    for number, (test, arguments) in enumerate(tests, 1):
-        title = " ".join([test.__name__.replace("_", " "), *arguments]).rstrip(":")
-        if "theirs:" in arguments and not theirs:
-            print(f"ok {number} - {title} # SKIP SLUICE_CUDA_LINK names no folder of cuda-link's package", flush=True)
-            continue
+    for number, test in enumerate(tests, 1):
+        title = test.__name__.replace("_", " ")
         try:
-            test(*arguments)
+            test()
             print(f"ok {number} - {title}", flush=True)
         except Exception:
             print(f"not ok {number} - {title}\n# " + traceback.format_exc().replace("\n", "\n# "), flush=True)

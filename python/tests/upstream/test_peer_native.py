@@ -78,7 +78,7 @@ def test_a_reader_of_sluices_over_restarts(peers, native):
             except (sluice.Closed, sluice.NoWriter, sluice.LostError):
                 assert time.monotonic() < end
         with frame:
-            assert frame.shape == (8 * turn, 8, 4) and number_of(frame) == turn and frame.new_session == (turn > 1)
+            assert frame.shape == (8 * turn, 8, 4) and number_of(frame) == turn and frame.new_session
             sessions.add(frame.session)
         if turn % 2:
             exporter.kill()
@@ -168,6 +168,8 @@ def a_bridge(*arguments):
 
 def test_bridges(gpu, peers):
     """From a program of cuda-link's to a channel of Sluice's in host memory, and from that to another program of cuda-link's."""
+    if os.name == "nt":
+        pytest.skip("channels of Sluice's own need Linux")
     far = f"{peers.name}-far"
     with (a_bridge(f"cipd:{peers.name}", "between", "--from-device", gpu.device),
           a_bridge("between", f"cipd:{far}", "--device", gpu.device)):

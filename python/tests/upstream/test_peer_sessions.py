@@ -63,6 +63,8 @@ def test_without_reconnecting_shutdown_is_the_end(two):
 
 @pytest.mark.parametrize("slots", (2, 3, 5))
 def test_restarts_one_after_another(two, slots):
+    if os.name == "nt" and two.pair == ("cuda-link", "cuda-link"):
+        pytest.skip("in a section that stays cuda-link's importer takes a session's first frame for one that it has had")
     two.export("height=16 width=16 num_slots=3")
     assert two.connect() == "ready"
     for turn in range(1, 4):
@@ -112,6 +114,8 @@ def test_the_exporter_is_killed(peers, pair, segment):
 @pytest.mark.parametrize("end", ("close", "kill"))
 def test_an_importer_that_ends_takes_no_channel_away(peers, end, segment):
     """Python takes a segment's name away when a process ends that had only attached to it."""
+    if os.name == "nt":
+        pytest.skip("Python has no resource tracker on Windows")
     two = Two(peers, ("sluice", "cuda-link"))
     two.export("height=32 width=32")
     for turn in range(1, 4):
@@ -140,7 +144,7 @@ def test_killed_importers_leave_the_exporter_alone(two):
         assert two.connect() in ("ready", "waiting")
         two.send(turn)
         assert two.take(WAITING) == f"{turn} uint8 64x64x4"
-        if two.pair[0] == "cuda-link":
+        if two.pair[0] == "cuda-link" and os.name != "nt":
             break  # its segment's name goes with the importer
         two.importer.kill()
     for number in range(20, 30):
@@ -148,7 +152,10 @@ def test_killed_importers_leave_the_exporter_alone(two):
 
 
 def own_names(command):
-    """In a mount namespace of its own, with a /dev/shm of its own: the barrier's name is the machine's."""
+    """In a mount namespace of its own, with a /dev/shm of its own: the barrier's name is the machine's. On Windows it goes with the
+    process."""
+    if os.name == "nt":
+        return command
     return ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"', "sh", *command]
 
 
@@ -197,7 +204,7 @@ time.sleep(3.2)  # its holder seems dead
 said += [send(), exporter.write_idx]
 exporter.cleanup() if {has_classes(kind)} else exporter.close()
 segment.close()
-os.unlink("/dev/shm/cudalink_activation_barrier")
+os.name == "nt" or os.unlink("/dev/shm/cudalink_activation_barrier")
 print(said, file=sys.stderr)
 """
     done = subprocess.run(own_names([sys.executable, "-c", code]), capture_output=True, text=True, timeout=500)
