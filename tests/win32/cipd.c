@@ -504,3 +504,28 @@ TEST(the_doorbell_rings_at_each_frame)
     CloseHandle(bell);
     role_stop(&writer);
 }
+
+/* Its writer wakes nobody otherwise. */
+TEST(a_wait_hears_the_doorbell_of_another_programs_writer)
+{
+    unsigned char *theirs;
+    HANDLE made = section(channel() + 5, 4096, &theirs);
+    struct sl_os_named about;
+    char name[128];
+    void *at;
+    int fd;
+
+    snprintf(name, sizeof name, "Local\\cudalink_db_%s", channel() + 5);
+    HANDLE bell = CreateEventA(NULL, FALSE, FALSE, name);
+    CHECK(bell);
+    CHECK_OK(sl_os_named_open(channel() + 5, true, &fd, &about));
+    CHECK_OK(sl_os_map(fd, 4096, true, &at));
+    sl_word32 *index = (sl_word32 *)((char *)at + 16);
+    CHECK_RESULT(sl_os_futex_wait(index, 0, sl_os_deadline(SLUICE_MS)), SLUICE_TIMEOUT);
+    SetEvent(bell);
+    CHECK_OK(sl_os_futex_wait(index, 0, SLUICE_FOREVER));
+    sl_os_unmap(at, 4096);
+    sl_os_close(fd);
+    CloseHandle(bell);
+    CloseHandle(made);
+}
