@@ -20,7 +20,14 @@ from shares import keep_share
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "limit(seconds): how long this test may take")
+    config.addinivalue_line("markers", "linux(what): it needs this, which Windows has not")
     config.stash[NO_GPU] = gpu_kit.find()
+
+
+def pytest_runtest_setup(item):
+    mark = item.get_closest_marker("linux")
+    if mark and os.name == "nt":
+        pytest.skip(f"on Windows: no {mark.args[0]}")
 
 
 @pytest.hookimpl(trylast=True)

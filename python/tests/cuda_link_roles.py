@@ -157,7 +157,7 @@ class Exporting(OnGpu):
         return value
 
     def hold_barrier(self, change):
-        segment = activation_barrier.open_or_create(create=True)
+        segment = self.barrier = activation_barrier.open_or_create(create=True)  # kept: on Windows it goes with its last user
         count = activation_barrier.increment(segment, 1) if change == "up" else activation_barrier.decrement(segment, 1)
         return {"count": count, "skips": activation_barrier.read_state(segment)[2]}
 

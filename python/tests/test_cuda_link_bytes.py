@@ -90,6 +90,7 @@ def test_the_activation_barrier(barrier):
         each.close()
 
 
+@pytest.mark.linux("file of a section")
 def test_a_barrier_that_is_somebody_elses(barrier, tmp_path):
     path, target = pathlib.Path(f"/dev/shm/{barrier.SHM_NAME}"), tmp_path / "precious"
     target.write_bytes(b"precious")

@@ -127,6 +127,7 @@ def test_importers_count_their_waits(link):
     assert told["wait_spin_hits"] + told["wait_sleep_hits"] == 3 and told["total_get_frame_time"] > 0
 
 
+@pytest.mark.linux("channels of Sluice's own")
 def test_a_native_channel_has_no_segment(link):
     name = "sluice:" + link.name
     exporter = link.exporter(name=name)

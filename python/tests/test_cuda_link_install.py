@@ -69,6 +69,7 @@ def test_install_does_not_take_the_place_of_another(run):
     assert "elsewhere" in done.stderr and "RuntimeError" in done.stderr
 
 
+@pytest.mark.linux("PYTHONPATH in the package of CPython to embed")
 def test_an_unedited_program_runs(tmp_path, run):
     """Its own processes, too, however they are started."""
     (tmp_path / "program.py").write_text(SPAWNS)
@@ -77,6 +78,7 @@ def test_an_unedited_program_runs(tmp_path, run):
     assert run(code.format([str(tmp_path / "program.py"), "one", "--two"])) == "sluice.cuda_link\n" * 3
 
 
+@pytest.mark.linux("PYTHONPATH in the package of CPython to embed")
 def test_an_unedited_module_runs(tmp_path, run):
     (tmp_path / "module_of_theirs.py").write_text(SAYS + "print(__name__, sys.argv[1:])\n")
     command = [sys.executable, "-m", "sluice.cuda_link", "-m", "module_of_theirs", "a"]

@@ -201,6 +201,7 @@ def test_a_frame_to_export_is_a_frozen_record():
     assert Named(1, 2, 3, "left").ptr == 1 and Named(1, 2, name="right").name == "right"
 
 
+@pytest.mark.linux("channels of Sluice's own")
 def test_calls_for_frames_take_what_methods_take(gpu, caplog):
     """They are written in C; what is unusual, and what is wrong, methods in Python see to."""
     source = cuda_link.get_cuda_runtime().malloc(1024)

@@ -13,6 +13,7 @@ def link(gpu):
         yield link
 
 
+@pytest.mark.linux("channels of Sluice's own")
 def test_native_channels_are_mapped(link):
     name = f"sluice:{link.name}"
     exporter, importer = link.exporter(name=name, slots=4), link.importer(name=name)
@@ -28,6 +29,7 @@ def test_native_channels_are_mapped(link):
     says(importer.get(), "SHUTDOWN")
 
 
+@pytest.mark.linux("channels of Sluice's own")
 def test_native_channels_that_must_not_be_written_are_copied(link, run):
     with sluice.Writer(link.name, shape=tuple(SHAPE), device="cuda:0") as writer:
         importer = link.importer(name=f"sluice:{link.name}")
@@ -37,6 +39,7 @@ def test_native_channels_that_must_not_be_written_are_copied(link, run):
         assert told["outcome"] == "NEW_FRAME" and importer.stats()["mapping"] == "copied"
 
 
+@pytest.mark.linux("channels of Sluice's own")
 def test_a_framework_that_is_not_there_is_said_to_be_missing(run):
     out = run("""
 import sys
@@ -56,6 +59,7 @@ with sluice.Writer("bare", shape=(2, 2, 1)) as writer:
     assert out.splitlines()[0] == "RuntimeError" and len(out.splitlines()) == 2
 
 
+@pytest.mark.linux("channels of Sluice's own")
 def test_native_channels_in_host_memory(link):
     with sluice.Writer(link.name, shape=tuple(SHAPE)) as writer:
         importer = link.importer(name=f"sluice:{link.name}")

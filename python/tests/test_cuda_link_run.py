@@ -6,6 +6,7 @@ import sys
 import pytest
 
 
+@pytest.mark.linux("bash")
 @pytest.mark.parametrize("where", ["pipe", "stdin"])
 def test_a_program_from_a_pipe_runs(tmp_path, where):
     text = "import sys, cuda_link; print(cuda_link.Exporter.__module__, sys.argv[1:], __name__)"

@@ -212,6 +212,7 @@ print("done")
 """
 
 
+@pytest.mark.linux("file of a section")
 def test_what_is_no_segment_is_not_read(link):
     done = subprocess.run([sys.executable, "-c", ALIENS, link.name], capture_output=True, text=True, timeout=500)
     assert done.stdout == "done\n", done.stderr
