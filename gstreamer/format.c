@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+/* GStreamer's caps have no field for it; elements pass on one that they do not know. */
+#define PREMULTIPLIED "premultiplied-alpha"
+
 struct pair {
     guint32 pixel_format;
     guint8 alpha; /* of what a pipeline sends to a channel */
@@ -123,7 +126,10 @@ GstCaps *gst_sluice_format_caps(const struct gst_sluice_format *format, int fps_
                                            NULL);
     GST_VIDEO_INFO_FPS_N(&info) = fps_n;
     GST_VIDEO_INFO_FPS_D(&info) = fps_d;
-    return gst_video_info_to_caps(&info);
+    GstCaps *caps = gst_video_info_to_caps(&info);
+    if (GST_VIDEO_INFO_HAS_ALPHA(&info) && format->image.alpha == SLUICE_ALPHA_PREMULTIPLIED)
+        gst_caps_set_simple(caps, PREMULTIPLIED, G_TYPE_BOOLEAN, TRUE, NULL);
+    return caps;
 }
 
 /* ---- caps to channel ---- */
@@ -146,13 +152,19 @@ static gboolean bayer_from_caps(struct gst_sluice_format *format, const GstStruc
 
 static gboolean video_from_caps(struct gst_sluice_format *format, GstCaps *caps)
 {
-    if (!gst_video_info_from_caps(&format->info, caps))
-        return FALSE;
+    const GstStructure *structure = gst_caps_get_structure(caps, 0);
+    gboolean premultiplied;
+
+    if (!gst_structure_has_field(structure, "chroma-site"))
+        GST_VIDEO_INFO_CHROMA_SITE(&format->info) = GST_VIDEO_CHROMA_SITE_UNKNOWN; /* not GStreamer's guess */
     for (gsize i = 0; i < G_N_ELEMENTS(pairs); i++)
         if (pairs[i].video == GST_VIDEO_INFO_FORMAT(&format->info)) {
             format->image.pixel_format = pairs[i].pixel_format;
             format->image.alpha = pairs[i].alpha;
         }
+    if (GST_VIDEO_INFO_HAS_ALPHA(&format->info) &&
+        gst_structure_get_boolean(structure, PREMULTIPLIED, &premultiplied) && premultiplied)
+        format->image.alpha = SLUICE_ALPHA_PREMULTIPLIED;
     colour_from_info(&format->image.colour, &format->info);
     return format->image.pixel_format != SLUICE_PIXEL_NONE;
 }
@@ -163,15 +175,17 @@ gboolean gst_sluice_format_from_caps(struct gst_sluice_format *format, GstCaps *
     gboolean bayer = gst_structure_has_name(structure, "video/x-bayer");
 
     memset(format, 0, sizeof *format);
-    if (bayer ? !bayer_from_caps(format, structure) : !video_from_caps(format, caps)) {
-        if (why)
-            *why = g_strdup_printf("a channel cannot hold %" GST_PTR_FORMAT ": convert before, by videoconvert",
-                                   (void *)caps);
-        return FALSE;
-    }
-    if (GST_VIDEO_INFO_IS_INTERLACED(&format->info)) {
+    gboolean known = bayer || gst_video_info_from_caps(&format->info, caps);
+    if (known && !bayer && GST_VIDEO_INFO_IS_INTERLACED(&format->info)) {
         if (why)
             *why = g_strdup("a channel has no interlaced pictures: put deinterlace before");
+        return FALSE;
+    }
+    if (!known || !(bayer ? bayer_from_caps(format, structure) : video_from_caps(format, caps))) {
+        gchar *text = gst_caps_to_string(caps);
+        if (why)
+            *why = g_strdup_printf("a channel cannot hold %s: convert before, by videoconvert", text);
+        g_free(text);
         return FALSE;
     }
     format->image.width = (guint32)GST_VIDEO_INFO_WIDTH(&format->info);

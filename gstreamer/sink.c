@@ -100,8 +100,10 @@ static gboolean set_caps(GstBaseSink *base, GstCaps *caps)
         return FALSE;
     }
     if (gst_sluice_layout_usual(&layout, self->pitch_align) &&
-        (self->open ? gst_sluice_channel_set_layout(self->open, &layout) == 0 : open_channel(self, &layout)))
+        (self->open ? gst_sluice_channel_set_layout(self->open, &layout) == 0 : open_channel(self, &layout))) {
+        gst_sluice_channel_describe(self->open, &layout.format.info);
         return TRUE;
+    }
     GST_ELEMENT_ERROR(self, RESOURCE, OPEN_WRITE, ("%s", sluice_last_error()), (NULL));
     return FALSE;
 }

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "extra.h"
 #include "memory.h"
 #include "meta.h"
 
@@ -15,7 +16,8 @@ struct gst_sluice_channel {
     sluice_writer *writer; /* NULL: closed */
     sluice_reader *own;    /* keeps what was rendered in place; NULL: no place for it */
     struct gst_sluice_layout layout;
-    GQueue slots; /* that are lent */
+    GstVideoInfo info; /* of the sink's caps: what the metadata of frames says */
+    GQueue slots;      /* that are lent */
     uint32_t max_slots;
     int64_t patience; /* of begin, in ns: 0 may take unread frames from readers, whatever the policy */
 };
@@ -208,6 +210,13 @@ int gst_sluice_channel_set_layout(struct gst_sluice_channel *channel, const stru
     return r;
 }
 
+void gst_sluice_channel_describe(struct gst_sluice_channel *channel, const GstVideoInfo *info)
+{
+    g_mutex_lock(&channel->lock);
+    channel->info = *info;
+    g_mutex_unlock(&channel->lock);
+}
+
 /* ---- slots ---- */
 
 static void slot_free(gpointer data)
@@ -262,10 +271,12 @@ GstMemory *gst_sluice_channel_lend(struct gst_sluice_channel *channel, const str
 
 /* ---- publishing ---- */
 
-static void prepare(struct sluice_frame *frame, GstBuffer *buffer, gint64 capture_ns)
+static void prepare(const struct gst_sluice_channel *channel, struct sluice_frame *frame, GstBuffer *buffer,
+                    gint64 capture_ns)
 {
     frame->capture_ns = capture_ns;
     gst_sluice_meta_load(buffer, frame);
+    gst_sluice_extra_write(frame, &channel->info);
 }
 
 /* The slot whose picture this buffer is, whole and where it should be; or NULL. Under the lock. */
@@ -309,7 +320,7 @@ gboolean gst_sluice_channel_commit(struct gst_sluice_channel *channel, GstBuffer
     struct slot *slot = slot_of(channel, buffer);
     gboolean done = FALSE;
     if (slot) {
-        prepare(&slot->frame, buffer, capture_ns);
+        prepare(channel, &slot->frame, buffer, capture_ns);
         sluice_writer_pin(channel->writer, &slot->frame, &slot->pin);
         if ((done = sluice_writer_commit(channel->writer, &slot->frame, SLUICE_ON_CPU) == 0))
             keep(channel, slot);
@@ -357,7 +368,7 @@ int gst_sluice_channel_copy(struct gst_sluice_channel *channel, GstBuffer *buffe
     if (r == 0) {
         if ((r = sluice_frame_array_at(&frame, 0, &array)) == 0)
             r = copy_picture(&channel->layout, buffer, array.data);
-        prepare(&frame, buffer, capture_ns);
+        prepare(channel, &frame, buffer, capture_ns);
         if (r == 0)
             r = sluice_writer_commit(channel->writer, &frame, SLUICE_ON_CPU);
         else

@@ -39,6 +39,9 @@ void gst_sluice_channel_close(struct gst_sluice_channel *channel);
  * sluice_writer_reformat. */
 int gst_sluice_channel_set_layout(struct gst_sluice_channel *channel, const struct gst_sluice_layout *layout);
 
+/* What the frames' metadata says from now on; see extra.h. */
+void gst_sluice_channel_describe(struct gst_sluice_channel *channel, const GstVideoInfo *info);
+
 /* Memory in a free slot, without waiting; NULL if there is none, or the layout is another one by now. */
 GstMemory *gst_sluice_channel_lend(struct gst_sluice_channel *channel, const struct gst_sluice_layout *layout);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "enum.h"
+#include "extra.h"
 #include "intake.h"
 #include "meta.h"
 #include "picture.h"
@@ -40,6 +41,7 @@ struct _GstSluiceSrc {
     /* from start to stop, on the streaming thread */
     struct gst_sluice_intake intake;
     struct gst_sluice_format format;
+    struct gst_sluice_extra extra;
     gboolean known, any_layout;
     GstClockTime last_pts;
 };
@@ -141,6 +143,11 @@ static gboolean same_format(const struct sluice_image *a, const struct sluice_im
            a->alpha == b->alpha && memcmp(&a->colour, &b->colour, sizeof a->colour) == 0;
 }
 
+static gboolean same_extra(const struct gst_sluice_extra *a, const struct gst_sluice_extra *b)
+{
+    return a->par_n == b->par_n && a->par_d == b->par_d && a->chroma == b->chroma;
+}
+
 static GstFlowReturn refuse(GstSluiceSrc *self, const char *format, const char *text)
 {
     gchar *sentence = g_strdup_printf(format, self->channel, text);
@@ -167,17 +174,28 @@ static gboolean decide_allocation(GstBaseSrc *base, GstQuery *query)
     GstSluiceSrc *self = GST_SLUICE_SRC(base);
 
     self->any_layout = gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
-    return TRUE; /* buffers are slots: no pool */
+    while (gst_query_get_n_allocation_pools(query) > 0) /* buffers are slots */
+        gst_query_remove_nth_allocation_pool(query, 0);
+    return TRUE;
 }
 
-static GstFlowReturn follow_format(GstSluiceSrc *self, const struct sluice_image *image)
+static GstFlowReturn follow_format(GstSluiceSrc *self, const struct sluice_frame *frame,
+                                   const struct sluice_image *image)
 {
-    if (self->known && same_format(&self->format.image, image))
+    struct gst_sluice_extra extra;
+
+    gst_sluice_extra_read(&extra, frame);
+    if (self->known && same_format(&self->format.image, image) && same_extra(&self->extra, &extra))
         return GST_FLOW_OK;
     if (!gst_sluice_format_from_image(&self->format, image))
         return refuse(self, "Channel '%s' has %s, which GStreamer does not: convert it before.",
                       sluice_pixel_format_name(image->pixel_format));
     self->known = TRUE;
+    self->extra = extra;
+    GST_VIDEO_INFO_PAR_N(&self->format.info) = extra.par_n;
+    GST_VIDEO_INFO_PAR_D(&self->format.info) = extra.par_d;
+    if (GST_VIDEO_INFO_IS_YUV(&self->format.info))
+        GST_VIDEO_INFO_CHROMA_SITE(&self->format.info) = extra.chroma;
     if (gst_base_src_negotiate(GST_BASE_SRC(self)))
         return GST_FLOW_OK;
     if (GST_PAD_IS_FLUSHING(GST_BASE_SRC_PAD(self)))
@@ -237,7 +255,7 @@ static GstFlowReturn create(GstPushSrc *base, GstBuffer **buffer)
     if (r != 0)
         flow = refuse(self, "Channel '%s': %s", why ? why : sluice_last_error());
     else
-        flow = follow_format(self, &array.image);
+        flow = follow_format(self, &lease->frame, &array.image);
     g_free(why);
     if (flow != GST_FLOW_OK) {
         gst_sluice_lease_end(lease);
