@@ -27,7 +27,7 @@ int gst_sluice_intake_open(struct gst_sluice_intake *self, const struct sluice_r
     g_queue_init(&self->early);
     self->most = 1;
     self->lost = FALSE;
-    self->sessions = 0;
+    self->sessions = self->dropped = 0;
     return 0;
 }
 
@@ -89,8 +89,10 @@ static int measure_rate(struct gst_sluice_intake *self)
         GstClockTime now = gst_util_get_timestamp();
         if ((r = take(self, now < end ? end - now : 0, &lease)) != 0)
             break;
-        if (!self->in_order)
+        if (!self->in_order) {
             gst_sluice_lease_end(g_queue_pop_head(&self->early));
+            self->dropped++;
+        }
         g_queue_push_tail(&self->early, lease);
     }
     lease = g_queue_peek_tail(&self->early);

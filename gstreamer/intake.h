@@ -18,6 +18,7 @@ struct gst_sluice_intake {
     gboolean lost;            /* set when the writer evicted it; whoever tells of it clears it */
     guint most;               /* frames that the channel lets it hold */
     guint64 sessions;         /* of writers */
+    guint64 dropped;          /* frames that were taken for the rate alone */
     gint64 clock_offset_ns;   /* the writer's clock less ours */
     GstPoll *poll;            /* flushing: next returns */
     GstPollFD fd;

@@ -13,10 +13,10 @@ GST_DEBUG_CATEGORY_STATIC(sluicesink_debug);
 
 #define USUAL_SLOTS 4
 #define MAX_SLOTS   32 /* for a decoder's references and what readers hold */
-#define WAIT_TIME   SLUICE_S
+#define USUAL_WAIT  GST_SECOND
 #define WAIT_SLICE  (5 * SLUICE_MS)
 
-enum property { PROP_CHANNEL = 1, PROP_SLOTS, PROP_POLICY, PROP_PITCH_ALIGN, PROP_STATS };
+enum property { PROP_CHANNEL = 1, PROP_SLOTS, PROP_POLICY, PROP_TIMEOUT, PROP_PITCH_ALIGN, PROP_STATS };
 
 struct _GstSluiceSink {
     GstBaseSink parent;
@@ -25,6 +25,7 @@ struct _GstSluiceSink {
     gchar *channel;
     guint slots, pitch_align;
     gint policy;
+    guint64 timeout;
     guint64 in_place, copied, dropped; /* stats */
 
     struct gst_sluice_channel *open; /* from the first caps to stop; replaced under the object lock */
@@ -34,8 +35,10 @@ struct _GstSluiceSink {
 G_DEFINE_TYPE(GstSluiceSink, gst_sluice_sink, GST_TYPE_BASE_SINK)
 GST_ELEMENT_REGISTER_DEFINE(sluicesink, "sluicesink", GST_RANK_NONE, gst_sluice_sink_get_type())
 
-static GstStaticPadTemplate sink_template =
-    GST_STATIC_PAD_TEMPLATE("sink", GST_PAD_SINK, GST_PAD_ALWAYS, GST_STATIC_CAPS(GST_SLUICE_CAPS));
+static GstStaticPadTemplate sink_template = GST_STATIC_PAD_TEMPLATE(
+    "sink", GST_PAD_SINK, GST_PAD_ALWAYS,
+    GST_STATIC_CAPS(GST_SLUICE_CAPS ";" /* set_caps refuses fields with a sentence */
+                    GST_VIDEO_CAPS_MAKE_WITH_FEATURES("format:Interlaced", GST_VIDEO_FORMATS_ALL)));
 
 /* ---- start, caps, stop ---- */
 
@@ -148,18 +151,22 @@ static gint64 capture_of(GstSluiceSink *self, GstBuffer *buffer)
     return gst_sluice_capture_ns(age);
 }
 
-/* Copies the buffer, and waits for a slot as the policy says. */
-static int copy(GstSluiceSink *self, GstBuffer *buffer, gint64 capture_ns)
+/* Waits for a slot as the policy says; while the pipeline is paused, too. */
+static GstFlowReturn wait_for_slot(GstSluiceSink *self)
 {
-    int r = gst_sluice_channel_wait(self->open, 0);
+    GstClockTime waited = 0;
 
-    for (gint64 waited = 0; r == SLUICE_NO_SLOT && self->policy == SLUICE_WAIT && waited < WAIT_TIME;
-         waited += WAIT_SLICE) {
-        if (g_atomic_int_get(&self->flushing))
-            break;
-        r = gst_sluice_channel_wait(self->open, WAIT_SLICE);
+    while (gst_sluice_channel_wait(self->open, waited ? WAIT_SLICE : 0) == SLUICE_NO_SLOT &&
+           self->policy == SLUICE_WAIT && (self->timeout == 0 || waited < self->timeout)) {
+        if (g_atomic_int_get(&self->flushing)) {
+            GstFlowReturn flow = gst_base_sink_wait_preroll(GST_BASE_SINK(self));
+            if (flow != GST_FLOW_OK)
+                return flow;
+        }
+        waited += WAIT_SLICE;
+        g_thread_yield(); /* to whoever frees a slot, and needs the channel's lock for it */
     }
-    return gst_sluice_channel_copy(self->open, buffer, capture_ns);
+    return GST_FLOW_OK;
 }
 
 static void drop(GstSluiceSink *self, GstBuffer *buffer, guint64 dropped, guint64 processed)
@@ -179,7 +186,10 @@ static GstFlowReturn render(GstBaseSink *base, GstBuffer *buffer)
     GstSluiceSink *self = GST_SLUICE_SINK(base);
     gint64 capture_ns = capture_of(self, buffer);
     gboolean in_place = gst_sluice_channel_commit(self->open, buffer, capture_ns);
-    int r = in_place ? 0 : copy(self, buffer, capture_ns);
+    GstFlowReturn flow = in_place ? GST_FLOW_OK : wait_for_slot(self);
+    if (flow != GST_FLOW_OK)
+        return flow;
+    int r = in_place ? 0 : gst_sluice_channel_copy(self->open, buffer, capture_ns);
 
     GST_OBJECT_LOCK(self);
     *(in_place ? &self->in_place : r == 0 ? &self->copied : &self->dropped) += 1;
@@ -213,7 +223,7 @@ static GType policy_type(void)
 {
     static const GEnumValue values[] = {
         { SLUICE_DROP, "The frame is dropped", "drop" },
-        { SLUICE_WAIT, "It waits for a reader, up to a second", "wait" },
+        { SLUICE_WAIT, "It waits for a reader, as long as the property timeout says", "wait" },
         { 0, NULL, NULL },
     };
     static gsize type;
@@ -233,6 +243,7 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
         break;
     case PROP_SLOTS: self->slots = g_value_get_uint(value); break;
     case PROP_POLICY: self->policy = g_value_get_enum(value); break;
+    case PROP_TIMEOUT: self->timeout = g_value_get_uint64(value); break;
     case PROP_PITCH_ALIGN: self->pitch_align = g_value_get_uint(value); break;
     default: G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, spec);
     }
@@ -248,8 +259,8 @@ static GstStructure *make_stats(GstSluiceSink *self)
         gst_sluice_channel_stats(self->open, &stats);
     return gst_structure_new("sluice-stats", "in-place", G_TYPE_UINT64, self->in_place, "copied", G_TYPE_UINT64,
                              self->copied, "dropped", G_TYPE_UINT64, self->dropped, "missed", G_TYPE_UINT64,
-                             stats.stolen, "readers", G_TYPE_UINT, stats.readers, "slots", G_TYPE_UINT, stats.slots,
-                             NULL);
+                             stats.stolen, "sessions", G_TYPE_UINT64, (guint64)(self->open != NULL), "readers",
+                             G_TYPE_UINT, stats.readers, "slots", G_TYPE_UINT, stats.slots, NULL);
 }
 
 static void get_property(GObject *object, guint id, GValue *value, GParamSpec *spec)
@@ -261,6 +272,7 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *s
     case PROP_CHANNEL: g_value_set_string(value, self->channel); break;
     case PROP_SLOTS: g_value_set_uint(value, self->slots); break;
     case PROP_POLICY: g_value_set_enum(value, self->policy); break;
+    case PROP_TIMEOUT: g_value_set_uint64(value, self->timeout); break;
     case PROP_PITCH_ALIGN: g_value_set_uint(value, self->pitch_align); break;
     case PROP_STATS: g_value_take_boxed(value, make_stats(self)); break;
     default: G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, spec);
@@ -293,6 +305,12 @@ static void install_properties(GObjectClass *class)
                                                       "What happens to a frame while readers hold all slots",
                                                       policy_type(), SLUICE_DROP, usual));
     g_object_class_install_property(
+        class, PROP_TIMEOUT,
+        g_param_spec_uint64("timeout", "Timeout",
+                            "With policy=wait: a frame that has waited for so many nanoseconds is dropped (0: it "
+                            "waits as long as it takes)",
+                            0, G_MAXINT64, USUAL_WAIT, usual));
+    g_object_class_install_property(
         class, PROP_PITCH_ALIGN,
         g_param_spec_uint(
             "pitch-align", "Pitch alignment",
@@ -303,8 +321,8 @@ static void install_properties(GObjectClass *class)
         class, PROP_STATS,
         g_param_spec_boxed(
             "stats", "Statistics",
-            "Frames rendered in place, copied and dropped, readers and slots now (sluice-stats: in-place, copied, "
-            "dropped, missed, readers, slots)",
+            "Frames rendered in place, copied and dropped, frames that readers in order missed, readers and "
+            "slots now (sluice-stats: in-place, copied, dropped, missed, sessions, readers, slots)",
             GST_TYPE_STRUCTURE, G_PARAM_READABLE | G_PARAM_STATIC_STRINGS));
 }
 
@@ -336,5 +354,6 @@ static void gst_sluice_sink_class_init(GstSluiceSinkClass *class)
 static void gst_sluice_sink_init(GstSluiceSink *self)
 {
     self->policy = SLUICE_DROP;
+    self->timeout = USUAL_WAIT;
     gst_base_sink_set_qos_enabled(GST_BASE_SINK(self), TRUE);
 }

@@ -341,8 +341,8 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
 static GstStructure *make_stats(GstSluiceSrc *self)
 {
     return gst_structure_new("sluice-stats", "in-place", G_TYPE_UINT64, self->in_place, "copied", G_TYPE_UINT64,
-                             self->copied, "missed", G_TYPE_UINT64, self->missed, "sessions", G_TYPE_UINT64,
-                             self->intake.sessions, NULL);
+                             self->copied, "dropped", G_TYPE_UINT64, self->intake.dropped, "missed", G_TYPE_UINT64,
+                             self->missed, "sessions", G_TYPE_UINT64, self->intake.sessions, NULL);
 }
 
 static void get_property(GObject *object, guint id, GValue *value, GParamSpec *spec)
@@ -411,8 +411,8 @@ static void install_properties(GObjectClass *class)
         class, PROP_STATS,
         g_param_spec_boxed(
             "stats", "Statistics",
-            "Buffers in place and copied, frames missed, sessions of writers (sluice-stats: in-place, copied, "
-            "missed, sessions)",
+            "Buffers in place and copied; frames that were taken only to measure the rate, and missed; sessions of "
+            "writers (sluice-stats: in-place, copied, dropped, missed, sessions)",
             GST_TYPE_STRUCTURE, G_PARAM_READABLE | G_PARAM_STATIC_STRINGS));
 }
 

@@ -1,14 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pipelines as processes of their own, and what they say.
+ * Pipelines as processes of their own, and pictures whose bytes are known.
  *
- * The role "pipeline" runs a description as gst-launch-1.0 does, with GStreamer's leak tracer. It says
- *   caps CAPS                     what the element named `look` gets, each time it changes
- *   buffer OFFSET PTS FLAGS HASH  each buffer there: d discontinuity, c corrupted; the hash is of the picture without
- * padding data TEXT                     before it, if it has metadata error TEXT, warning TEXT, dropped, eos and
- * answers stats NAME      "stats ..." of an element latency         "latency MIN" in ns, of what is before `look`;
- * "latency none" if it is not live cycle N         stops and starts again N times    "cycled" again           plays
- * again after an error or an end eos             sends an end of stream The end of its input stops it.
+ * The role "pipeline" runs a description as gst-launch-1.0 does, with GStreamer's leak tracer. Of its elements, `look`
+ * tells what arrives there, and at `gate` each buffer waits for a line "next". It says
+ *
+ *     caps CAPS                       what `look` gets, each time it changes
+ *     buffer OFFSET PTS FLAGS HASH    each buffer there; d: discontinuity, c: corrupted; of the picture without padding
+ *     data TEXT                       before it, if it has metadata
+ *     error TEXT, warning TEXT, eos
+ *     dropped                         a QoS message
+ *
+ * and answers
+ *
+ *     stats NAME     "stats ..." of an element
+ *     latency        "latency MIN" in ns, of what is before `look`; "latency none" if it is not live
+ *     keep N         keeps the next N buffers at `look`
+ *     kept           "kept HASH" for each of them, as it is by now
+ *     drop           drops them
+ *     fork           "forked STATUS" of a child that drops what was kept
+ *     fork stay      "forked PID" of one that goes on living
+ *     cycle N        stops and starts again N times: "cycled"
+ *     again          plays again after an error or an end
+ *     eos            sends an end of stream
+ *
+ * The end of its input stops it.
  */
 #ifndef GSTREAMER_KIT_H
 #define GSTREAMER_KIT_H

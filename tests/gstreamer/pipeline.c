@@ -5,6 +5,8 @@
 #include <gst/gst.h>
 #include <gst/video/video.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "gstreamer/hash.h"
 #include "harness/test.h"
@@ -48,6 +50,33 @@ static bool info_of(GstCaps *caps, GstVideoInfo *info)
                                      (guint)width, (guint)height);
 }
 
+static uint64_t hash_buffer(GstBuffer *buffer, GstCaps *caps)
+{
+    GstVideoInfo info;
+    GstVideoFrame frame;
+    uint64_t hash = 0;
+
+    if (caps && info_of(caps, &info) && gst_video_frame_map(&frame, &info, buffer, GST_MAP_READ)) {
+        hash = hash_rows(&frame);
+        gst_video_frame_unmap(&frame);
+    }
+    return hash;
+}
+
+static GMutex kept_lock;
+static GQueue kept = G_QUEUE_INIT; /* samples */
+static guint keep_more;
+
+static void keep(GstBuffer *buffer, GstCaps *caps)
+{
+    g_mutex_lock(&kept_lock);
+    if (keep_more > 0) {
+        keep_more--;
+        g_queue_push_tail(&kept, gst_sample_new(buffer, caps, NULL, NULL));
+    }
+    g_mutex_unlock(&kept_lock);
+}
+
 static void say_data(GstBuffer *buffer)
 {
     GstCustomMeta *meta = gst_buffer_get_custom_meta(buffer, "sluice");
@@ -62,14 +91,9 @@ static void say_data(GstBuffer *buffer)
 static void say_buffer(GstPad *pad, GstBuffer *buffer)
 {
     GstCaps *caps = gst_pad_get_current_caps(pad);
-    GstVideoInfo info;
-    GstVideoFrame frame;
-    uint64_t hash = 0;
+    uint64_t hash = hash_buffer(buffer, caps);
 
-    if (caps && info_of(caps, &info) && gst_video_frame_map(&frame, &info, buffer, GST_MAP_READ)) {
-        hash = hash_rows(&frame);
-        gst_video_frame_unmap(&frame);
-    }
+    keep(buffer, caps);
     if (caps)
         gst_caps_unref(caps);
     say_data(buffer);
@@ -200,6 +224,52 @@ static void cycle(int times)
     role_say("cycled");
 }
 
+static void say_kept(void)
+{
+    g_mutex_lock(&kept_lock);
+    for (GList *at = kept.head; at; at = at->next)
+        role_say("kept %016llx",
+                 (unsigned long long)hash_buffer(gst_sample_get_buffer(at->data), gst_sample_get_caps(at->data)));
+    g_mutex_unlock(&kept_lock);
+}
+
+static void drop_kept(void)
+{
+    g_mutex_lock(&kept_lock);
+    g_queue_clear_full(&kept, (GDestroyNotify)gst_sample_unref);
+    g_mutex_unlock(&kept_lock);
+}
+
+/* The child drops the buffers that were kept. Then it ends, or stays until somebody kills it. No other thread may be at
+ * work, so that none has a lock which the child needs. */
+static void fork_child(bool stays)
+{
+    int ready[2];
+    char byte;
+
+    if (pipe(ready) != 0)
+        return;
+    pid_t pid = fork();
+    if (pid == 0) {
+        drop_kept();
+        if (!stays)
+            _exit(3);
+        (void)!write(ready[1], "r", 1);
+        for (;;)
+            pause();
+    }
+    if (stays) {
+        (void)!read(ready[0], &byte, 1);
+        role_say("forked %d", (int)pid);
+    } else {
+        int status = 0;
+        waitpid(pid, &status, 0);
+        role_say("forked %d", WEXITSTATUS(status));
+    }
+    close(ready[0]);
+    close(ready[1]);
+}
+
 static void answer(const char *line)
 {
     if (strncmp(line, "stats ", 6) == 0)
@@ -212,6 +282,14 @@ static void answer(const char *line)
         cycle(1);
     else if (strcmp(line, "next") == 0)
         let_pass(1, FALSE);
+    else if (strncmp(line, "keep ", 5) == 0)
+        keep_more = (guint)atoi(line + 5);
+    else if (strcmp(line, "kept") == 0)
+        say_kept();
+    else if (strcmp(line, "drop") == 0)
+        drop_kept();
+    else if (strncmp(line, "fork", 4) == 0)
+        fork_child(strcmp(line, "fork stay") == 0);
     else if (strcmp(line, "eos") == 0)
         gst_element_send_event(pipeline, gst_event_new_eos());
 }
@@ -254,6 +332,7 @@ ROLE(pipeline)
     gst_element_set_state(pipeline, GST_STATE_NULL);
     gst_object_unref(bus);
     gst_object_unref(pipeline);
+    drop_kept();
     gst_deinit();
     return 0;
 }

@@ -238,10 +238,33 @@ TEST(names_and_formats_are_checked)
     refuses("videotestsrc ! sluicesink channel=a/b", "a/b");
     refuses("videotestsrc ! video/x-raw,format=I420,width=321,height=240 ! sluicesink channel=out",
             "needs an even width");
-    refuses("videotestsrc ! video/x-raw,format=NV12,interlace-mode=interleaved ! sluicesink channel=out",
-            "put deinterlace before");
+    refuses("videotestsrc ! video/x-raw,format=GRAY8 ! sluicesink channel=out timeout=3 policy=wait slots=2", "slots");
     refuses("videotestsrc ! video/x-raw,format=GRAY8 ! sluicesink channel=out pitch-align=3", "power of two");
     refuses("videotestsrc ! sluicesink channel=out slots=1", "slots");
+}
+
+/* Whatever way the caps say it. */
+TEST(interlaced_pictures_are_refused)
+{
+    static const char *const modes[] = { "interleaved", "mixed", "fields" };
+    char text[200];
+
+    for (int i = 0; i < 3; i++) {
+        snprintf(text, sizeof text, "videotestsrc ! video/x-raw,format=NV12,interlace-mode=%s ! sluicesink channel=out",
+                 modes[i]);
+        refuses(text, "put deinterlace before");
+    }
+    need_element("interlace");
+    refuses("videotestsrc ! interlace ! sluicesink channel=out", "put deinterlace before");
+    refuses("videotestsrc ! interlace ! video/x-raw(format:Interlaced),interlace-mode=alternate ! "
+            "sluicesink channel=out",
+            "put deinterlace before");
+    need_element("deinterlace");
+    struct child pipeline = pipeline_start("videotestsrc num-buffers=4 ! interlace ! deinterlace ! "
+                                           "sluicesink name=sink channel=out sync=false");
+    pipeline_says(&pipeline, "eos");
+    CHECK_GE(pipeline_stat(&pipeline, "sink", "in-place") + pipeline_stat(&pipeline, "sink", "copied"), 2);
+    pipeline_stop(&pipeline);
 }
 
 TEST(a_name_has_one_writer)
@@ -250,4 +273,5 @@ TEST(a_name_has_one_writer)
 
     refuses("videotestsrc ! sluicesink channel=out", "has a writer already");
     CHECK_OK(sluice_writer_close(&writer));
+    refuses("videotestsrc ! sluicesink channel=out videotestsrc ! sluicesink channel=out", "has a writer already");
 }
