@@ -42,7 +42,10 @@ class Figures:
     def __init__(self, measured=None):
         self.gpu, self.host = kept("gpu-h200"), kept("host-amd-epyc-2-cores")
         self.pair, self.link = kept("gpu-h200-x2"), kept("gpu-h200-cuda-link")
-        if measured and any(row["bench"].startswith("gpu_") for row in measured["rows"]):
+        self.gstreamer = kept("gstreamer-xeon-2-cores")
+        if measured and any(row["bench"].startswith("gst_") for row in measured["rows"]):
+            self.gstreamer = measured
+        elif measured and any(row["bench"].startswith("gpu_") for row in measured["rows"]):
             self.gpu = measured
         elif measured:
             self.host = measured
@@ -343,11 +346,38 @@ def fallbacks(figures):
                  cells) + "\n" + run_of(figures.pair, figures.pair["commit"])
 
 
+# ---- GStreamer ----
+
+GST_SYSTEMS = {"limit": "one process: the limit", "sluice": "Sluice", "gstreamer-shm": "shmsink", "gstreamer-unixfd": "unixfdsink"}
+
+
+def gstreamer(figures):
+    made = figures.gstreamer
+    machine = made["machine"]
+    lines = [[f"{row['params']['size']}: {GST_SYSTEMS[row['params']['system']]}", *times(row, "p50_ns", "p95_ns", "p99_ns"),
+              time(row["reader_cpu_ns"]), row.get("copied", NONE)]
+             for row in made["rows"] if row["bench"] == "gst_latency"]
+    absent = sorted({GST_SYSTEMS[each["system"]] for each in made["missing"] if each["bench"] == "gst_latency"})
+    return (table(["60 pictures a second", "p50", "p95", "p99", "the reader's CPU for 240", "copied"], lines)
+            + f"\n{machine['cpu']}, {machine['cores']} cores, load {machine['load']:.1f}; GStreamer {made['versions']['gstreamer']}"
+            + f"{', which has no ' + ' and no '.join(absent) if absent else ''}; commit {made['commit']}.\n")
+
+
+def gstreamer_decoder(figures):
+    lines = []
+    for row in figures.gstreamer["rows"]:
+        if row["bench"] == "gst_decode" and row["params"]["system"] == "sluice":
+            alone = find(figures.gstreamer, "gst_decode", system="limit", video=row["params"]["video"])
+            lines.append([row["params"]["video"], f"{row['in_place']} of {row['frames']}", row["copied"] + row["reader_copied"],
+                          f"{row['equal']} of {row['frames']}", f"{row['frames_per_s']}", f"{alone['frames_per_s']}"])
+    return table(["4K, H.264 by `avdec_h264`", "in place", "copied, both sides", "equal to a direct decode", "pictures a second", "the decoder alone"], lines)
+
+
 # ---- pages ----
 
 BLOCKS = {each.__name__: each for each in (about_host, calls, peers, about, goals, kernels, kernels_python, kernels_quadrants, kernels_host, conversions,
                                            conversions_host, busy, copies, pipelined, readers, parked, torch, cuda_link,
-                                           python, cuda_link_package, far, fallbacks)}
+                                           python, cuda_link_package, far, fallbacks, gstreamer, gstreamer_decoder)}
 
 
 def page(text, figures):

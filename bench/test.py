@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Tests bench/run, bench/gpu/run, bench/plot, bench/document and the kept results. usage: test.py ROOT BUILD
+"""Tests bench/run, bench/gpu/run, bench/gstreamer/run, bench/plot, bench/document and the kept results. usage: test.py ROOT BUILD
 
 Times decide nothing here: the JSON is complete, each installed peer has its rows, and the plots can be drawn.
 """
@@ -149,6 +149,34 @@ def look_at_tables(root, figures):
     return [] if done.returncode == 1 and "benchmarks.md" in done.stderr and "Traceback" not in done.stderr else [done.stderr]
 
 
+def look_at_gstreamer(done, figures):
+    if done.returncode or not figures:
+        return [done.stderr]
+    missing = {(each["bench"], each["system"]) for each in figures["missing"]}
+    found = {(row["bench"], row["params"]["system"]): row for row in figures["rows"]}
+    expected = [("gst_latency", "sluice"), ("gst_latency", "limit"), ("gst_latency", "gstreamer-shm"), ("gst_decode", "sluice")]
+    problems = look_at(figures) + [f"no row {key}" for key in expected if key not in found and key not in missing]
+    for row in figures["rows"]:
+        if row.get("copied") or row.get("reader_copied"):
+            problems.append(f"{row}: pictures were copied")
+        if row["bench"] == "gst_decode" and row["params"]["system"] == "sluice" and not row["frames"] == row["equal"] == row["in_place"] > 0:
+            problems.append(f"{row}: pictures differ")
+    return problems
+
+
+def try_gstreamer(root, build, folder, lint):
+    """Three seconds: the same job by each system, and a decoder that renders into a channel."""
+    if not (build / "bench/gstreamer/gst-pipeline").exists():
+        lint.check("bench/gstreamer/run", [], skip="libgstreamer-plugins-base1.0-dev is not installed")
+        return
+    output = folder / "gstreamer.json"
+    done = subprocess.run([root / "bench/gstreamer/run", "--quick", "--build", build, "-o", output], stderr=subprocess.PIPE, text=True)
+    figures = json.loads(output.read_text()) if output.exists() else None
+    lint.check("bench/gstreamer/run --quick", look_at_gstreamer(done, figures))
+    for each in figures["missing"] if figures else []:
+        lint.check(f"{each['bench']} of {each['system']}", [], skip=each["why"])
+
+
 def look_at_both(root, build, folder, lint):
     nvrtc = str(build / "tests/fake/libfakenvrtc.so")
     done, figures = gpu_run(root, build, folder, SLUICE_CUDA_DRIVER=str(build / "tests/fake/libfakecuda.so"), SLUICE_NVRTC=nvrtc)
@@ -176,6 +204,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         look_at_both(root, build, folder, lint)
+        try_gstreamer(root, build, folder, lint)
         output = folder / "figures.json"
         done = subprocess.run([root / "bench/run", "--quick", "--build", build, "-o", output], stderr=subprocess.PIPE, text=True)
         lint.check("bench/run --quick", [done.stderr] if done.returncode else [])
