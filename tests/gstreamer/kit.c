@@ -111,6 +111,40 @@ const char *in_dir(const char *name)
     return path;
 }
 
+/* ---- pages ---- */
+
+FILE *page_open(const char *name)
+{
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s/%s", PAGES, name);
+    FILE *page = fopen(path, "r");
+    CHECK(page != NULL);
+    return page;
+}
+
+char *page_command(FILE *page, const char *part, char line[2048])
+{
+    while (fgets(line, 2048, page))
+        if (strncmp(line, "gst-launch-1.0 ", 15) == 0 && strstr(line, part)) {
+            line[strcspn(line, "\n")] = '\0';
+            return line;
+        }
+    return NULL;
+}
+
+void page_line(const char *part, char line[2048])
+{
+    FILE *page = page_open("gstreamer.md");
+    bool found = false;
+
+    while (!found && fgets(line, 2048, page))
+        found = strstr(line, part) != NULL;
+    CHECK(found);
+    line[strcspn(line, "\n")] = '\0';
+    fclose(page);
+}
+
 /* ---- pictures ---- */
 
 sluice_writer *image_writer(const char *channel, uint32_t pixel_format, uint32_t width, uint32_t height,

@@ -52,6 +52,15 @@ void pipeline_stop(struct child *pipeline);
 /* Skips the test if GStreamer lacks the element. */
 void need_element(const char *name);
 
+/* A page of docs/. */
+FILE *page_open(const char *name);
+
+/* Its next line that runs gst-launch-1.0 and has `part`; NULL at its end. */
+char *page_command(FILE *page, const char *part, char line[2048]);
+
+/* The first line of docs/gstreamer.md that has `part`, which may be its end: "...\n". */
+void page_line(const char *part, char line[2048]);
+
 /* A channel of one image. */
 sluice_writer *image_writer(const char *channel, uint32_t pixel_format, uint32_t width, uint32_t height,
                             uint32_t pitch_align);
