@@ -359,7 +359,7 @@ def gstreamer(figures):
              for row in made["rows"] if row["bench"] == "gst_latency"]
     absent = sorted({GST_SYSTEMS[each["system"]] for each in made["missing"] if each["bench"] == "gst_latency"})
     return (table(["60 pictures a second", "p50", "p95", "p99", "the reader's CPU for 240", "copied"], lines)
-            + f"\n{machine['cpu']}, {machine['cores']} cores, load {machine['load']:.1f}; GStreamer {made['versions']['gstreamer']}"
+            + f"\n{machine['cpu']}, {machine['cores']} cores, load {machine['load']:.1f}{' (the pipelines at real-time priority)' if machine.get('real_time') else ''}; GStreamer {made['versions']['gstreamer']}"
             + f"{', which has no ' + ' and no '.join(absent) if absent else ''}; commit {made['commit']}.\n")
 
 
