@@ -20,6 +20,7 @@
  *     drop           drops them
  *     fork           "forked STATUS" of a child that drops what was kept
  *     fork stay      "forked PID" of one that goes on living
+ *     pause, play    "paused", "plays", once it does
  *     cycle N        stops and starts again N times: "cycled"
  *     again          plays again after an error or an end
  *     eos            sends an end of stream

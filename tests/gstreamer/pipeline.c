@@ -224,6 +224,13 @@ static void cycle(int times)
     role_say("cycled");
 }
 
+static void change_state(GstState state, const char *word)
+{
+    gst_element_set_state(pipeline, state);
+    (void)gst_element_get_state(pipeline, NULL, NULL, GST_CLOCK_TIME_NONE);
+    role_say("%s", word);
+}
+
 static void say_kept(void)
 {
     g_mutex_lock(&kept_lock);
@@ -280,6 +287,10 @@ static void answer(const char *line)
         cycle(atoi(line + 6));
     else if (strcmp(line, "again") == 0)
         cycle(1);
+    else if (strcmp(line, "pause") == 0)
+        change_state(GST_STATE_PAUSED, "paused");
+    else if (strcmp(line, "play") == 0)
+        change_state(GST_STATE_PLAYING, "plays");
     else if (strcmp(line, "next") == 0)
         let_pass(1, FALSE);
     else if (strncmp(line, "keep ", 5) == 0)

@@ -70,6 +70,10 @@ TEST_TIMEOUT(a_waiting_sink_loses_nothing, 60)
     CHECK_GE(held, 2);
     CHECK_SOON(published(&pipeline) == SLOTS, 30); /* there is no slot any more, and the next frame waits */
     CHECK_EQ(pipeline_stat(&pipeline, "sink", "dropped"), 0);
+    child_send(&pipeline, "pause"); /* and goes on waiting */
+    pipeline_says(&pipeline, "paused");
+    child_send(&pipeline, "play");
+    pipeline_says(&pipeline, "plays");
     for (uint32_t i = 0; i < held; i++) {
         CHECK_EQ(frames[i].sequence, i + 1);
         CHECK_OK(sluice_reader_release(reader, &frames[i], SLUICE_ON_CPU));
