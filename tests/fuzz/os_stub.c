@@ -256,6 +256,12 @@ int sl_os_futex_wait(const sl_word32 *word, uint32_t value, int64_t deadline)
     return 0;
 }
 
+int sl_os_futex_wait_of(const sl_word32 *word, uint32_t value, int64_t deadline, uint32_t pid)
+{
+    (void)pid;
+    return sl_os_futex_wait(word, value, deadline);
+}
+
 int sl_os_futex_wait_precise(const sl_word32 *word, uint32_t value, int64_t until)
 {
     return sl_os_futex_wait(word, value, until);
