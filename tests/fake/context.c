@@ -186,7 +186,9 @@ int fake_cuCtxPopCurrent(struct sl_cu_context **context)
 {
     if (!fake_thread.depth)
         return SL_CU_INVALID_CONTEXT;
-    *context = fake_thread.stack[--fake_thread.depth];
+    struct sl_cu_context *top = fake_thread.stack[--fake_thread.depth];
+    if (context)
+        *context = top;
     return SL_CU_OK;
 }
 
