@@ -40,6 +40,7 @@ int gst_sluice_lease_take(struct gst_sluice_reader *reader, struct gst_sluice_le
     struct gst_sluice_lease *lease = g_new(struct gst_sluice_lease, 1);
     lease->reader = reader;
     lease->frame = frame;
+    lease->behind = SLUICE_ON_CPU;
     g_atomic_int_inc(&reader->refs);
     g_atomic_int_inc(&reader->held);
     *out = lease;
@@ -50,7 +51,7 @@ void gst_sluice_lease_end(gpointer data)
 {
     struct gst_sluice_lease *lease = data;
 
-    sluice_reader_release(lease->reader->handle, &lease->frame, SLUICE_ON_CPU);
+    sluice_reader_release(lease->reader->handle, &lease->frame, lease->behind);
     g_atomic_int_add(&lease->reader->held, -1);
     drop(lease->reader);
     g_free(lease);

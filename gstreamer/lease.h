@@ -18,6 +18,7 @@ struct gst_sluice_reader {
 struct gst_sluice_lease {
     struct gst_sluice_reader *reader;
     struct sluice_frame frame;
+    struct sluice_stream behind; /* whose work the frame ends; SLUICE_ON_CPU: at once */
 };
 
 /* Takes over the handle. */

@@ -8,17 +8,8 @@
 
 int gst_sluice_picture_find(const struct sluice_frame *frame, const char *name, struct sluice_array *array, char **why)
 {
-    char device[64] = "host";
-    int r = sluice_frame_device(frame, device, sizeof device);
+    int r = sluice_frame_array(frame, name, array);
 
-    if (r == 0 && g_strcmp0(device, "host") != 0) {
-        *why = g_strdup_printf("its frames are on %s: a pipeline needs memory:CUDAMemory for them, which this build of "
-                               "sluicesrc does not have; `sluice bridge --device host` copies the channel",
-                               device);
-        return SLUICE_E_UNSUPPORTED;
-    }
-    if (r == 0)
-        r = sluice_frame_array(frame, name, array);
     for (guint32 i = 1; r == 0 && !name && !array->image.pixel_format && i < frame->array_count; i++)
         r = sluice_frame_array_at(frame, i, array);
     if (r == 0 && !array->image.pixel_format) {

@@ -71,7 +71,7 @@ static GstFlowReturn acquire_buffer(GstBufferPool *pool, GstBuffer **out, GstBuf
 
     if (GST_BUFFER_POOL_IS_FLUSHING(pool))
         return GST_FLOW_FLUSHING;
-    memory = gst_sluice_channel_lend(self->channel, layout);
+    memory = gst_sluice_channel_lend(self->channel, layout, NULL);
     if (!memory)
         memory = gst_allocator_alloc(NULL, layout->size, NULL);
     if (!memory)

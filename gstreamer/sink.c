@@ -5,6 +5,7 @@
 #include "sink.h"
 
 #include "enum.h"
+#include "gpu.h"
 #include "meta.h"
 #include "pool.h"
 
@@ -16,7 +17,15 @@ GST_DEBUG_CATEGORY_STATIC(sluicesink_debug);
 #define USUAL_WAIT  GST_SECOND
 #define WAIT_SLICE  (5 * SLUICE_MS)
 
-enum property { PROP_CHANNEL = 1, PROP_SLOTS, PROP_POLICY, PROP_TIMEOUT, PROP_PITCH_ALIGN, PROP_STATS };
+enum property {
+    PROP_CHANNEL = 1,
+    PROP_SLOTS,
+    PROP_POLICY,
+    PROP_TIMEOUT,
+    PROP_PITCH_ALIGN,
+    PROP_CUDA_DEVICE_ID,
+    PROP_STATS
+};
 
 struct _GstSluiceSink {
     GstBaseSink parent;
@@ -24,12 +33,15 @@ struct _GstSluiceSink {
     /* properties, under the object lock */
     gchar *channel;
     guint slots, pitch_align;
-    gint policy;
+    gint policy, cuda_device_id;
     guint64 timeout;
     guint64 in_place, copied, dropped; /* stats */
 
     struct gst_sluice_channel *open; /* from the first caps to stop; replaced under the object lock */
+    struct gst_sluice_gpu *gpu;      /* where that is; NULL: in host memory */
     gint flushing;
+
+    struct gst_sluice_gpu_use gpu_use; /* any thread */
 };
 
 G_DEFINE_TYPE(GstSluiceSink, gst_sluice_sink, GST_TYPE_BASE_SINK)
@@ -37,7 +49,7 @@ GST_ELEMENT_REGISTER_DEFINE(sluicesink, "sluicesink", GST_RANK_NONE, gst_sluice_
 
 static GstStaticPadTemplate sink_template = GST_STATIC_PAD_TEMPLATE(
     "sink", GST_PAD_SINK, GST_PAD_ALWAYS,
-    GST_STATIC_CAPS(GST_SLUICE_CAPS ";" /* set_caps refuses fields with a sentence */
+    GST_STATIC_CAPS(GST_SLUICE_GPU_CAPS GST_SLUICE_CAPS ";" /* set_caps refuses fields with a sentence */
                     GST_VIDEO_CAPS_MAKE_WITH_FEATURES("format:Interlaced", GST_VIDEO_FORMATS_ALL)));
 
 /* ---- start, caps, stop ---- */
@@ -55,10 +67,8 @@ static gboolean start(GstBaseSink *base)
     return named;
 }
 
-static gboolean stop(GstBaseSink *base)
+static void close_channel(GstSluiceSink *self)
 {
-    GstSluiceSink *self = GST_SLUICE_SINK(base);
-
     GST_OBJECT_LOCK(self);
     struct gst_sluice_channel *open = self->open;
     self->open = NULL;
@@ -67,10 +77,20 @@ static gboolean stop(GstBaseSink *base)
         gst_sluice_channel_close(open);
         gst_sluice_channel_unref(open);
     }
+    gst_sluice_gpu_unref(self->gpu);
+    self->gpu = NULL;
+}
+
+static gboolean stop(GstBaseSink *base)
+{
+    GstSluiceSink *self = GST_SLUICE_SINK(base);
+
+    close_channel(self);
+    gst_sluice_gpu_use_nothing(&self->gpu_use);
     return TRUE;
 }
 
-static gboolean open_channel(GstSluiceSink *self, const struct gst_sluice_layout *layout)
+static gboolean open_channel(GstSluiceSink *self, const struct gst_sluice_layout *layout, struct gst_sluice_gpu *gpu)
 {
     struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
 
@@ -81,14 +101,60 @@ static gboolean open_channel(GstSluiceSink *self, const struct gst_sluice_layout
     params.policy = (guint32)self->policy;
     GST_OBJECT_UNLOCK(self);
     params.name = name;
-    struct gst_sluice_channel *open = gst_sluice_channel_open(&params, layout);
+    if (gpu) {
+        params.device = gst_sluice_gpu_name(gpu);
+        params.wait_ns = 1; /* of copies: whoever waits for a slot looks whether the pipeline stops */
+    }
+    struct gst_sluice_channel *open = gst_sluice_channel_open(&params, layout, gpu);
     g_free(name);
     if (!open)
         return FALSE;
+    if ((self->gpu = gpu))
+        gst_sluice_gpu_ref(gpu);
     GST_OBJECT_LOCK(self);
     self->open = open;
     GST_OBJECT_UNLOCK(self);
     return TRUE;
+}
+
+/* The GPU of the property, or else of the pipeline's context, or the first. */
+static struct gst_sluice_gpu *take_gpu(GstSluiceSink *self, char **why)
+{
+    char name[32];
+
+    GST_OBJECT_LOCK(self);
+    gint index = self->cuda_device_id;
+    GST_OBJECT_UNLOCK(self);
+    g_snprintf(name, sizeof name, "cuda:%d", index);
+    return gst_sluice_gpu_use_device(&self->gpu_use, index >= 0 ? name : NULL, why);
+}
+
+/* The channel may have to be on another device; then it ends, and begins there. */
+static gboolean follow(GstSluiceSink *self, struct gst_sluice_layout *layout, gboolean on_gpu)
+{
+    struct gst_sluice_gpu *gpu = NULL;
+    guint pitch_align = self->pitch_align;
+    char *why = NULL;
+
+    if (on_gpu) {
+        if (!(gpu = take_gpu(self, &why))) {
+            GST_ELEMENT_ERROR(self, RESOURCE, OPEN_WRITE, ("%s", why), (NULL));
+            g_free(why);
+            return FALSE;
+        }
+        pitch_align = gst_sluice_gpu_pitch_align(&layout->format, pitch_align);
+    }
+    if (self->open && self->gpu != gpu)
+        close_channel(self);
+    gboolean done =
+        gst_sluice_layout_usual(layout, pitch_align) &&
+        (self->open ? gst_sluice_channel_set_layout(self->open, layout) == 0 : open_channel(self, layout, gpu));
+    if (done)
+        gst_sluice_channel_describe(self->open, &layout->format.info);
+    else
+        GST_ELEMENT_ERROR(self, RESOURCE, OPEN_WRITE, ("%s", sluice_last_error()), (NULL));
+    gst_sluice_gpu_unref(gpu);
+    return done;
 }
 
 static gboolean set_caps(GstBaseSink *base, GstCaps *caps)
@@ -102,13 +168,7 @@ static gboolean set_caps(GstBaseSink *base, GstCaps *caps)
         g_free(why);
         return FALSE;
     }
-    if (gst_sluice_layout_usual(&layout, self->pitch_align) &&
-        (self->open ? gst_sluice_channel_set_layout(self->open, &layout) == 0 : open_channel(self, &layout))) {
-        gst_sluice_channel_describe(self->open, &layout.format.info);
-        return TRUE;
-    }
-    GST_ELEMENT_ERROR(self, RESOURCE, OPEN_WRITE, ("%s", sluice_last_error()), (NULL));
-    return FALSE;
+    return follow(self, &layout, gst_sluice_gpu_has_caps(caps));
 }
 
 static gboolean propose_allocation(GstBaseSink *base, GstQuery *query)
@@ -124,7 +184,10 @@ static gboolean propose_allocation(GstBaseSink *base, GstQuery *query)
     gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
     if (!need_pool || format.bayer)
         return TRUE;
-    GstBufferPool *pool = gst_sluice_pool_new(self->open, self->pitch_align);
+    if (gst_sluice_gpu_has_caps(caps) != (self->gpu != NULL))
+        return FALSE; /* caps that are not set yet */
+    GstBufferPool *pool = self->gpu ? gst_sluice_gpu_pool_new(self->gpu, self->open, self->pitch_align)
+                                    : gst_sluice_pool_new(self->open, self->pitch_align);
     GstStructure *config = gst_buffer_pool_get_config(pool);
     guint size = (guint)GST_VIDEO_INFO_SIZE(&format.info);
     gst_buffer_pool_config_set_params(config, caps, size, 0, 0);
@@ -205,6 +268,30 @@ static GstFlowReturn render(GstBaseSink *base, GstBuffer *buffer)
     return GST_FLOW_ERROR;
 }
 
+static gboolean query(GstBaseSink *base, GstQuery *query)
+{
+    GstSluiceSink *self = GST_SLUICE_SINK(base);
+    char *why = NULL;
+
+    if (gst_sluice_gpu_is_query(query)) {
+        struct gst_sluice_gpu *gpu = take_gpu(self, &why);
+        gboolean done = gpu && gst_sluice_gpu_answer(gpu, GST_ELEMENT(self), query);
+        gst_sluice_gpu_unref(gpu);
+        g_free(why);
+        if (done)
+            return TRUE;
+    }
+    return GST_BASE_SINK_CLASS(gst_sluice_sink_parent_class)->query(base, query);
+}
+
+static void set_context(GstElement *element, GstContext *context)
+{
+    GstSluiceSink *self = GST_SLUICE_SINK(element);
+
+    gst_sluice_gpu_use_context(&self->gpu_use, element, context, self->cuda_device_id);
+    GST_ELEMENT_CLASS(gst_sluice_sink_parent_class)->set_context(element, context);
+}
+
 static gboolean unlock(GstBaseSink *base)
 {
     g_atomic_int_set(&GST_SLUICE_SINK(base)->flushing, TRUE);
@@ -245,6 +332,7 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
     case PROP_POLICY: self->policy = g_value_get_enum(value); break;
     case PROP_TIMEOUT: self->timeout = g_value_get_uint64(value); break;
     case PROP_PITCH_ALIGN: self->pitch_align = g_value_get_uint(value); break;
+    case PROP_CUDA_DEVICE_ID: self->cuda_device_id = g_value_get_int(value); break;
     default: G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, spec);
     }
     GST_OBJECT_UNLOCK(self);
@@ -274,6 +362,7 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *s
     case PROP_POLICY: g_value_set_enum(value, self->policy); break;
     case PROP_TIMEOUT: g_value_set_uint64(value, self->timeout); break;
     case PROP_PITCH_ALIGN: g_value_set_uint(value, self->pitch_align); break;
+    case PROP_CUDA_DEVICE_ID: g_value_set_int(value, self->cuda_device_id); break;
     case PROP_STATS: g_value_take_boxed(value, make_stats(self)); break;
     default: G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, spec);
     }
@@ -282,6 +371,7 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *s
 
 static void finalize(GObject *object)
 {
+    gst_sluice_gpu_use_end(&GST_SLUICE_SINK(object)->gpu_use);
     g_free(GST_SLUICE_SINK(object)->channel);
     G_OBJECT_CLASS(gst_sluice_sink_parent_class)->finalize(object);
 }
@@ -318,6 +408,12 @@ static void install_properties(GObjectClass *class)
             "layout, and decoders, decide this themselves (0: no padding)",
             0, 65536, 0, usual));
     g_object_class_install_property(
+        class, PROP_CUDA_DEVICE_ID,
+        g_param_spec_int("cuda-device-id", "CUDA device",
+                         "The GPU of the channel, if pictures come in memory:CUDAMemory (-1: that of the pipeline's "
+                         "context, or the first)",
+                         -1, G_MAXINT, -1, usual));
+    g_object_class_install_property(
         class, PROP_STATS,
         g_param_spec_boxed(
             "stats", "Statistics",
@@ -341,7 +437,9 @@ static void gst_sluice_sink_class_init(GstSluiceSinkClass *class)
                                           "Pictures as frames of a Sluice channel, which other processes read in place",
                                           "The Sluice authors");
     gst_element_class_add_static_pad_template(element, &sink_template);
+    element->set_context = set_context;
     sink->start = start;
+    sink->query = query;
     sink->stop = stop;
     sink->set_caps = set_caps;
     sink->propose_allocation = propose_allocation;
@@ -353,7 +451,9 @@ static void gst_sluice_sink_class_init(GstSluiceSinkClass *class)
 
 static void gst_sluice_sink_init(GstSluiceSink *self)
 {
+    gst_sluice_gpu_use_init(&self->gpu_use);
     self->policy = SLUICE_DROP;
     self->timeout = USUAL_WAIT;
+    self->cuda_device_id = -1;
     gst_base_sink_set_qos_enabled(GST_BASE_SINK(self), TRUE);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "extra.h"
+#include "gpu.h"
 #include "memory.h"
 #include "meta.h"
 
@@ -16,8 +17,10 @@ struct gst_sluice_channel {
     sluice_writer *writer; /* NULL: closed */
     sluice_reader *own;    /* keeps what was rendered in place; NULL: no place for it */
     struct gst_sluice_layout layout;
-    GstVideoInfo info; /* of the sink's caps: what the metadata of frames says */
-    GQueue slots;      /* that are lent */
+    GstVideoInfo info;           /* of the sink's caps: what the metadata of frames says */
+    struct gst_sluice_gpu *gpu;  /* NULL: host memory */
+    struct sluice_stream behind; /* whose work frames end; on the host SLUICE_ON_CPU */
+    GQueue slots;                /* that are lent */
     uint32_t max_slots;
     int64_t patience; /* of begin, in ns: 0 may take unread frames from readers, whatever the policy */
 };
@@ -93,24 +96,29 @@ static gboolean same_layout(const struct gst_sluice_layout *a, const struct gst_
            memcmp(a->offset, b->offset, sizeof a->offset) == 0 && memcmp(a->stride, b->stride, sizeof a->stride) == 0;
 }
 
-/* A slot ends behind the image's last row, but a decoder also writes the rows that it crops: these get an array of
- * their own, "padding". */
-static int make_format(struct sluice_format *to, const struct gst_sluice_layout *layout)
+int gst_sluice_layout_place(struct sluice_format *format, const gsize *offset, const gint *stride)
 {
-    struct sluice_array *array = &to->arrays[0];
-    int r = add_image(to, layout);
+    struct sluice_array *array = &format->arrays[0];
 
-    if (r < 0)
-        return r;
     for (guint i = 0; i < array->image.plane_count; i++) {
-        array->image.planes[i].offset = layout->offset[i];
-        array->image.planes[i].pitch = (guint64)layout->stride[i];
+        array->image.planes[i].offset = offset[i];
+        array->image.planes[i].pitch = (guint64)stride[i];
     }
     array->nbytes = 0;
     array->ndim = 0;
     memset(array->shape, 0, sizeof array->shape);
     memset(array->strides, 0, sizeof array->strides);
-    if ((r = sluice_format_complete(to)) != 0 || to->slot_bytes >= layout->size)
+    return sluice_format_complete(format);
+}
+
+/* A slot ends behind the image's last row, but a decoder also writes the rows that it crops: these get an array of
+ * their own, "padding". */
+static int make_format(struct sluice_format *to, const struct gst_sluice_layout *layout)
+{
+    int r = add_image(to, layout);
+
+    if (r < 0 || (r = gst_sluice_layout_place(to, layout->offset, layout->stride)) != 0 ||
+        to->slot_bytes >= layout->size)
         return r;
     gint64 rest = (gint64)(layout->size - to->slot_bytes);
     return MIN(sluice_format_add_tensor(to, "padding", (struct sluice_dtype){ SLUICE_UINT, 8, 1 }, 1, &rest), 0);
@@ -119,7 +127,7 @@ static int make_format(struct sluice_format *to, const struct gst_sluice_layout 
 /* ---- open, close ---- */
 
 struct gst_sluice_channel *gst_sluice_channel_open(const struct sluice_writer_params *params,
-                                                   const struct gst_sluice_layout *layout)
+                                                   const struct gst_sluice_layout *layout, struct gst_sluice_gpu *gpu)
 {
     struct sluice_format format = SLUICE_FORMAT_INIT;
     struct sluice_writer_params complete = *params;
@@ -135,6 +143,11 @@ struct gst_sluice_channel *gst_sluice_channel_open(const struct sluice_writer_pa
     g_queue_init(&channel->slots);
     channel->writer = writer;
     channel->layout = *layout;
+    channel->behind = SLUICE_ON_CPU;
+    if ((channel->gpu = gpu)) {
+        gst_sluice_gpu_ref(gpu);
+        channel->behind = gst_sluice_gpu_stream(gpu);
+    }
     channel->max_slots = params->max_slots;
     channel->patience = params->policy == SLUICE_WAIT ? 1 : 0;
     own.name = params->name;
@@ -158,6 +171,7 @@ void gst_sluice_channel_unref(struct gst_sluice_channel *channel)
     if (!g_atomic_int_dec_and_test(&channel->refs))
         return;
     gst_sluice_channel_close(channel);
+    gst_sluice_gpu_unref(channel->gpu);
     g_mutex_clear(&channel->lock);
     g_free(channel);
 }
@@ -171,10 +185,10 @@ static void cut_loose(gpointer data, gpointer unused)
     (void)unused;
     if (slot->state == SLOT_BEGUN) {
         sluice_writer_pin(channel->writer, &slot->frame, &slot->pin);
-        sluice_writer_cancel(channel->writer, &slot->frame, SLUICE_ON_CPU);
+        sluice_writer_cancel(channel->writer, &slot->frame, channel->behind);
     } else if (slot->state == SLOT_KEPT) {
         sluice_reader_pin(channel->own, &slot->frame, &slot->pin);
-        sluice_reader_release(channel->own, &slot->frame, SLUICE_ON_CPU);
+        sluice_reader_release(channel->own, &slot->frame, channel->behind);
     }
     slot->state = SLOT_ADRIFT;
 }
@@ -227,9 +241,9 @@ static void slot_free(gpointer data)
     g_mutex_lock(&channel->lock);
     g_queue_remove(&channel->slots, slot);
     if (slot->state == SLOT_BEGUN)
-        sluice_writer_cancel(channel->writer, &slot->frame, SLUICE_ON_CPU);
+        sluice_writer_cancel(channel->writer, &slot->frame, channel->behind);
     else if (slot->state == SLOT_KEPT)
-        sluice_reader_release(channel->own, &slot->frame, SLUICE_ON_CPU);
+        sluice_reader_release(channel->own, &slot->frame, channel->behind);
     g_mutex_unlock(&channel->lock);
     sluice_pin_drop(&slot->pin);
     gst_sluice_channel_unref(channel);
@@ -245,7 +259,8 @@ static gboolean has_slot(struct gst_sluice_channel *channel)
            (sluice_writer_stats(channel->writer, &stats) == 0 && stats.slots < channel->max_slots);
 }
 
-GstMemory *gst_sluice_channel_lend(struct gst_sluice_channel *channel, const struct gst_sluice_layout *layout)
+GstMemory *gst_sluice_channel_lend(struct gst_sluice_channel *channel, const struct gst_sluice_layout *layout,
+                                   gpointer stream)
 {
     struct sluice_frame frame;
     struct sluice_array array;
@@ -266,7 +281,12 @@ GstMemory *gst_sluice_channel_lend(struct gst_sluice_channel *channel, const str
     g_mutex_unlock(&channel->lock);
     if (!slot)
         return NULL;
-    return gst_sluice_memory_new(array.data, layout->size, slot, slot_free);
+    if (!channel->gpu)
+        return gst_sluice_memory_new(array.data, layout->size, slot, slot_free);
+    GstMemory *memory = gst_sluice_gpu_memory(channel->gpu, layout, array.data, array.nbytes, stream, slot, slot_free);
+    if (!memory)
+        slot_free(slot);
+    return memory;
 }
 
 /* ---- publishing ---- */
@@ -279,11 +299,18 @@ static void prepare(const struct gst_sluice_channel *channel, struct sluice_fram
     gst_sluice_extra_write(frame, &channel->info);
 }
 
+static struct slot *slot_in(const struct gst_sluice_channel *channel, GstMemory *memory)
+{
+    gpointer user = channel->gpu ? gst_sluice_gpu_memory_user(memory) : gst_sluice_memory_user(memory);
+
+    return user && g_queue_find((GQueue *)&channel->slots, user) ? user : NULL; /* others wrap memory, too */
+}
+
 /* The slot whose picture this buffer is, whole and where it should be; or NULL. Under the lock. */
 static struct slot *slot_of(const struct gst_sluice_channel *channel, GstBuffer *buffer)
 {
     GstMemory *memory = gst_buffer_n_memory(buffer) == 1 ? gst_buffer_peek_memory(buffer, 0) : NULL;
-    struct slot *slot = memory ? gst_sluice_memory_user(memory) : NULL;
+    struct slot *slot = memory ? slot_in(channel, memory) : NULL;
     const struct gst_sluice_layout *layout = &channel->layout;
     const GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);
 
@@ -296,7 +323,8 @@ static struct slot *slot_of(const struct gst_sluice_channel *channel, GstBuffer 
     return slot;
 }
 
-/* The own reader takes what was committed just now, unless another thread has committed since. */
+/* The own reader takes what was committed just now, unless another thread has committed since. On a GPU the CPU waits
+ * until the picture is complete. */
 static void keep(struct gst_sluice_channel *channel, struct slot *slot)
 {
     struct sluice_frame frame;
@@ -322,7 +350,10 @@ gboolean gst_sluice_channel_commit(struct gst_sluice_channel *channel, GstBuffer
     if (slot) {
         prepare(channel, &slot->frame, buffer, capture_ns);
         sluice_writer_pin(channel->writer, &slot->frame, &slot->pin);
-        if ((done = sluice_writer_commit(channel->writer, &slot->frame, SLUICE_ON_CPU) == 0))
+        int r = channel->gpu ? gst_sluice_gpu_commit(channel->gpu, channel->writer, &slot->frame,
+                                                     gst_buffer_peek_memory(buffer, 0))
+                             : sluice_writer_commit(channel->writer, &slot->frame, SLUICE_ON_CPU);
+        if ((done = r == 0))
             keep(channel, slot);
         if (slot->state == SLOT_KEPT)
             sluice_pin_drop(&slot->pin);
@@ -358,13 +389,21 @@ static int copy_picture(const struct gst_sluice_layout *layout, GstBuffer *buffe
     return 0;
 }
 
-int gst_sluice_channel_copy(struct gst_sluice_channel *channel, GstBuffer *buffer, gint64 capture_ns)
+static int copy_on_gpu(struct gst_sluice_channel *channel, GstBuffer *buffer, gint64 capture_ns)
+{
+    guint8 meta[SLUICE_MAX_META];
+    struct sluice_frame frame = { .meta = meta };
+
+    prepare(channel, &frame, buffer, capture_ns);
+    return gst_sluice_gpu_send(channel->gpu, channel->writer, &frame, &channel->layout.format, buffer);
+}
+
+static int copy_on_cpu(struct gst_sluice_channel *channel, GstBuffer *buffer, gint64 capture_ns)
 {
     struct sluice_frame frame;
     struct sluice_array array;
-
-    g_mutex_lock(&channel->lock);
     int r = sluice_writer_begin(channel->writer, channel->patience, &frame);
+
     if (r == 0) {
         if ((r = sluice_frame_array_at(&frame, 0, &array)) == 0)
             r = copy_picture(&channel->layout, buffer, array.data);
@@ -374,6 +413,13 @@ int gst_sluice_channel_copy(struct gst_sluice_channel *channel, GstBuffer *buffe
         else
             sluice_writer_cancel(channel->writer, &frame, SLUICE_ON_CPU);
     }
+    return r;
+}
+
+int gst_sluice_channel_copy(struct gst_sluice_channel *channel, GstBuffer *buffer, gint64 capture_ns)
+{
+    g_mutex_lock(&channel->lock);
+    int r = (channel->gpu ? copy_on_gpu : copy_on_cpu)(channel, buffer, capture_ns);
     g_mutex_unlock(&channel->lock);
     return r;
 }

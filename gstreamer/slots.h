@@ -19,6 +19,7 @@ struct gst_sluice_layout {
 };
 
 struct gst_sluice_channel;
+struct gst_sluice_gpu;
 
 /* `layout` as pitch_align has it: fills in size, offsets and strides. FALSE: sluice_last_error says why. */
 gboolean gst_sluice_layout_usual(struct gst_sluice_layout *layout, guint pitch_align);
@@ -26,9 +27,12 @@ gboolean gst_sluice_layout_usual(struct gst_sluice_layout *layout, guint pitch_a
 /* The same by GStreamer's own rules, with a decoder's padding (NULL: none). */
 void gst_sluice_layout_padded(struct gst_sluice_layout *layout, const GstVideoAlignment *align);
 
-/* Opens the channel. NULL: sluice_last_error says why. */
+/* Places the planes of a format's only image, and completes it. Returns: as sluice_format_complete. */
+int gst_sluice_layout_place(struct sluice_format *format, const gsize *offset, const gint *stride);
+
+/* Opens the channel; `gpu`: on params->device, NULL: on the host. NULL: sluice_last_error says why. */
 struct gst_sluice_channel *gst_sluice_channel_open(const struct sluice_writer_params *params,
-                                                   const struct gst_sluice_layout *layout);
+                                                   const struct gst_sluice_layout *layout, struct gst_sluice_gpu *gpu);
 struct gst_sluice_channel *gst_sluice_channel_ref(struct gst_sluice_channel *channel);
 void gst_sluice_channel_unref(struct gst_sluice_channel *channel);
 
@@ -42,8 +46,10 @@ int gst_sluice_channel_set_layout(struct gst_sluice_channel *channel, const stru
 /* What the frames' metadata says from now on; see extra.h. */
 void gst_sluice_channel_describe(struct gst_sluice_channel *channel, const GstVideoInfo *info);
 
-/* Memory in a free slot, without waiting; NULL if there is none, or the layout is another one by now. */
-GstMemory *gst_sluice_channel_lend(struct gst_sluice_channel *channel, const struct gst_sluice_layout *layout);
+/* Memory in a free slot, without waiting; NULL if there is none, or the layout is another one by now. `stream`: the
+ * GstCudaStream that will fill it on a GPU; NULL: the default one. */
+GstMemory *gst_sluice_channel_lend(struct gst_sluice_channel *channel, const struct gst_sluice_layout *layout,
+                                   gpointer stream);
 
 /* Publishes a buffer whose memory is a slot, in place. FALSE: copy it. */
 gboolean gst_sluice_channel_commit(struct gst_sluice_channel *channel, GstBuffer *buffer, gint64 capture_ns);

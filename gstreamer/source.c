@@ -8,6 +8,7 @@
 
 #include "enum.h"
 #include "extra.h"
+#include "gpu.h"
 #include "intake.h"
 #include "meta.h"
 #include "picture.h"
@@ -42,15 +43,18 @@ struct _GstSluiceSrc {
     struct gst_sluice_intake intake;
     struct gst_sluice_format format;
     struct gst_sluice_extra extra;
+    struct gst_sluice_gpu *gpu; /* where the last frame was; NULL: in host memory */
     gboolean known, any_layout;
     GstClockTime last_pts;
+
+    struct gst_sluice_gpu_use gpu_use; /* any thread */
 };
 
 G_DEFINE_TYPE(GstSluiceSrc, gst_sluice_src, GST_TYPE_PUSH_SRC)
 GST_ELEMENT_REGISTER_DEFINE(sluicesrc, "sluicesrc", GST_RANK_NONE, gst_sluice_src_get_type())
 
 static GstStaticPadTemplate src_template =
-    GST_STATIC_PAD_TEMPLATE("src", GST_PAD_SRC, GST_PAD_ALWAYS, GST_STATIC_CAPS(GST_SLUICE_CAPS));
+    GST_STATIC_PAD_TEMPLATE("src", GST_PAD_SRC, GST_PAD_ALWAYS, GST_STATIC_CAPS(GST_SLUICE_GPU_CAPS GST_SLUICE_CAPS));
 
 /* ---- start, stop ---- */
 
@@ -87,7 +91,12 @@ static gboolean start(GstBaseSrc *base)
 
 static gboolean stop(GstBaseSrc *base)
 {
-    gst_sluice_intake_close(&GST_SLUICE_SRC(base)->intake);
+    GstSluiceSrc *self = GST_SLUICE_SRC(base);
+
+    gst_sluice_intake_close(&self->intake);
+    gst_sluice_gpu_unref(self->gpu);
+    self->gpu = NULL;
+    gst_sluice_gpu_use_nothing(&self->gpu_use);
     return TRUE;
 }
 
@@ -157,13 +166,22 @@ static GstFlowReturn refuse(GstSluiceSrc *self, const char *format, const char *
     return GST_FLOW_NOT_NEGOTIATED;
 }
 
+static GstCaps *make_caps(GstSluiceSrc *self)
+{
+    GstCaps *caps = gst_sluice_format_caps(&self->format, self->intake.rate_n, self->intake.rate_d);
+
+    if (self->gpu)
+        gst_sluice_gpu_mark_caps(caps);
+    return caps;
+}
+
 static gboolean negotiate(GstBaseSrc *base)
 {
     GstSluiceSrc *self = GST_SLUICE_SRC(base);
 
     if (!self->known)
         return TRUE; /* the first frame tells */
-    GstCaps *caps = gst_sluice_format_caps(&self->format, self->intake.rate_n, self->intake.rate_d);
+    GstCaps *caps = make_caps(self);
     gboolean ok = gst_pad_peer_query_accept_caps(GST_BASE_SRC_PAD(base), caps) && gst_base_src_set_caps(base, caps);
     gst_caps_unref(caps);
     return ok;
@@ -177,6 +195,28 @@ static gboolean decide_allocation(GstBaseSrc *base, GstQuery *query)
     while (gst_query_get_n_allocation_pools(query) > 0) /* buffers are slots */
         gst_query_remove_nth_allocation_pool(query, 0);
     return TRUE;
+}
+
+/* Frames may be on another device since the writer was restarted. */
+static GstFlowReturn follow_device(GstSluiceSrc *self, const struct sluice_frame *frame)
+{
+    char device[64] = "host", *why = NULL;
+
+    sluice_frame_device(frame, device, sizeof device);
+    if (strcmp(device, self->gpu ? gst_sluice_gpu_name(self->gpu) : "host") == 0)
+        return GST_FLOW_OK;
+    gst_sluice_gpu_unref(self->gpu);
+    self->gpu = NULL;
+    self->known = FALSE;
+    if (strcmp(device, "host") == 0)
+        return GST_FLOW_OK;
+    if ((self->gpu = gst_sluice_gpu_use_device(&self->gpu_use, device, &why))) {
+        gst_sluice_gpu_announce(self->gpu, GST_ELEMENT(self));
+        return GST_FLOW_OK;
+    }
+    GstFlowReturn flow = refuse(self, "Channel '%s': %s", why);
+    g_free(why);
+    return flow;
 }
 
 static GstFlowReturn follow_format(GstSluiceSrc *self, const struct sluice_frame *frame,
@@ -200,10 +240,13 @@ static GstFlowReturn follow_format(GstSluiceSrc *self, const struct sluice_frame
         return GST_FLOW_OK;
     if (GST_PAD_IS_FLUSHING(GST_BASE_SRC_PAD(self)))
         return GST_FLOW_FLUSHING;
-    GstCaps *caps = gst_sluice_format_caps(&self->format, self->intake.rate_n, self->intake.rate_d);
+    GstCaps *caps = make_caps(self);
     gchar *text = gst_caps_to_string(caps);
     GstFlowReturn flow = refuse(
-        self, "What follows does not take the frames of channel '%s', %s: put videoconvert behind sluicesrc.", text);
+        self,
+        self->gpu ? "What follows does not take the frames of channel '%s', %s: put cudadownload behind sluicesrc."
+                  : "What follows does not take the frames of channel '%s', %s: put videoconvert behind sluicesrc.",
+        text);
     g_free(text);
     gst_caps_unref(caps);
     return flow;
@@ -241,6 +284,18 @@ static void stamp(GstSluiceSrc *self, GstBuffer *buffer, const struct sluice_fra
     self->intake.lost = FALSE;
 }
 
+/* Finds the picture of a frame, and follows its device and format. */
+static GstFlowReturn look_at(GstSluiceSrc *self, const struct sluice_frame *frame, struct sluice_array *array)
+{
+    char *why = NULL;
+    int r = gst_sluice_picture_find(frame, self->array, array, &why);
+    GstFlowReturn flow =
+        r == 0 ? follow_device(self, frame) : refuse(self, "Channel '%s': %s", why ? why : sluice_last_error());
+
+    g_free(why);
+    return flow == GST_FLOW_OK ? follow_format(self, frame, &array->image) : flow;
+}
+
 static GstFlowReturn create(GstPushSrc *base, GstBuffer **buffer)
 {
     GstSluiceSrc *self = GST_SLUICE_SRC(base);
@@ -251,19 +306,21 @@ static GstFlowReturn create(GstPushSrc *base, GstBuffer **buffer)
 
     if (flow != GST_FLOW_OK)
         return flow;
-    int r = gst_sluice_picture_find(&lease->frame, self->array, &array, &why);
-    if (r != 0)
-        flow = refuse(self, "Channel '%s': %s", why ? why : sluice_last_error());
-    else
-        flow = follow_format(self, &lease->frame, &array.image);
-    g_free(why);
-    if (flow != GST_FLOW_OK) {
+    if ((flow = look_at(self, &lease->frame, &array)) != GST_FLOW_OK) {
         gst_sluice_lease_end(lease);
         return flow;
     }
     struct sluice_frame frame = lease->frame;
     gboolean room = gst_sluice_intake_has_room(&self->intake), copied;
-    *buffer = gst_sluice_picture_wrap(lease, &array, &self->format, room, self->any_layout, &copied);
+    if (self->gpu)
+        *buffer = gst_sluice_gpu_wrap(self->gpu, lease, &array, &self->format, room, &copied, &why);
+    else
+        *buffer = gst_sluice_picture_wrap(lease, &array, &self->format, room, self->any_layout, &copied);
+    if (!*buffer) {
+        flow = refuse(self, "Channel '%s': %s", why);
+        g_free(why);
+        return flow;
+    }
     stamp(self, *buffer, &frame);
     GST_OBJECT_LOCK(self);
     self->missed += frame.missed;
@@ -272,10 +329,38 @@ static GstFlowReturn create(GstPushSrc *base, GstBuffer **buffer)
     return GST_FLOW_OK;
 }
 
+/* Elements that start before this one ask for the context in which they will get frames. */
+static gboolean answer_context(GstSluiceSrc *self, GstQuery *query)
+{
+    struct sluice_channel_info info = { .size = sizeof info };
+    struct gst_sluice_gpu *gpu = NULL;
+    char *why = NULL;
+
+    GST_OBJECT_LOCK(self);
+    gchar *channel = g_strdup(self->channel);
+    GST_OBJECT_UNLOCK(self);
+    if (channel && sluice_channel_info(channel, SLUICE_DEFAULT, &info, NULL, 0) == 0 &&
+        info.memory != SLUICE_MEMORY_HOST)
+        gpu = gst_sluice_gpu_use_device(&self->gpu_use, info.device, &why);
+    gboolean done = gpu && gst_sluice_gpu_answer(gpu, GST_ELEMENT(self), query);
+    gst_sluice_gpu_unref(gpu);
+    g_free(why);
+    g_free(channel);
+    return done;
+}
+
+static void set_context(GstElement *element, GstContext *context)
+{
+    gst_sluice_gpu_use_context(&GST_SLUICE_SRC(element)->gpu_use, element, context, -1);
+    GST_ELEMENT_CLASS(gst_sluice_src_parent_class)->set_context(element, context);
+}
+
 static gboolean query(GstBaseSrc *base, GstQuery *query)
 {
     GstSluiceSrc *self = GST_SLUICE_SRC(base);
 
+    if (gst_sluice_gpu_is_query(query) && answer_context(self, query))
+        return TRUE;
     if (GST_QUERY_TYPE(query) != GST_QUERY_LATENCY)
         return GST_BASE_SRC_CLASS(gst_sluice_src_parent_class)->query(base, query);
     /* A frame that cannot stay in place is copied, so nothing limits how many are kept. */
@@ -368,6 +453,7 @@ static void finalize(GObject *object)
 {
     GstSluiceSrc *self = GST_SLUICE_SRC(object);
 
+    gst_sluice_gpu_use_end(&self->gpu_use);
     g_free(self->channel);
     g_free(self->array);
     G_OBJECT_CLASS(gst_sluice_src_parent_class)->finalize(object);
@@ -431,6 +517,7 @@ static void gst_sluice_src_class_init(GstSluiceSrcClass *class)
                                           "The frames of a Sluice channel, which another process writes, in place",
                                           "The Sluice authors");
     gst_element_class_add_static_pad_template(element, &src_template);
+    element->set_context = set_context;
     source->start = start;
     source->stop = stop;
     source->unlock = unlock;
@@ -445,6 +532,7 @@ static void gst_sluice_src_class_init(GstSluiceSrcClass *class)
 
 static void gst_sluice_src_init(GstSluiceSrc *self)
 {
+    gst_sluice_gpu_use_init(&self->gpu_use);
     self->mode = SLUICE_NEWEST;
     self->fps_d = self->intake.rate_d = 1;
     gst_base_src_set_live(GST_BASE_SRC(self), TRUE);

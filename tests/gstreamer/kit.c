@@ -18,7 +18,10 @@
 void gstreamer_environment(void)
 {
     setenv("GST_PLUGIN_PATH", PLUGIN_FOLDER, 1);
-    setenv("GST_REGISTRY", PLUGIN_FOLDER "/../tests/gstreamer/registry.bin", 1);
+    const char *name = getenv("SLUICE_CUDA_DRIVER") ? "registry-gpu.bin" : "registry.bin"; /* elements depend on it */
+    char registry[4096];
+    snprintf(registry, sizeof registry, "%s/../tests/gstreamer/%s", PLUGIN_FOLDER, name);
+    setenv("GST_REGISTRY", registry, 1);
     setenv("GST_REGISTRY_FORK", "no", 1);
     setenv("GST_TRACERS", "leaks", 1);
     setenv("GST_DEBUG", "GST_TRACER:7", 1);

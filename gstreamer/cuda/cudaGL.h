@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GST_SLUICE_CUDA_GL_TYPES_H
+#define GST_SLUICE_CUDA_GL_TYPES_H
+
+typedef int CUGLDeviceList;
+
+#endif

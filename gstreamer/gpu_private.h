@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files gpu*.c share.
+ */
+#ifndef GST_SLUICE_GPU_PRIVATE_H
+#define GST_SLUICE_GPU_PRIVATE_H
+
+#define GST_USE_UNSTABLE_API
+#include <gst/cuda/gstcuda.h>
+
+#include "gpu.h"
+
+struct gst_sluice_gpu {
+    gint refs;
+    char name[64];
+    struct sluice_device device;
+    struct sluice_stream stream; /* the default one */
+    GstCudaContext *context;
+    GMutex lock;
+    GstCudaPoolAllocator *copies; /* of frames that cannot stay in place; NULL: none yet */
+};
+
+/* The primary context of the GPU, shared by all elements of this process while somebody refers to it. `offered` is
+ * taken if it is the same context. NULL: there is no driver, or it refuses. */
+GstCudaContext *gst_sluice_gpu_primary(gint index, GstCudaContext *offered);
+
+#endif
