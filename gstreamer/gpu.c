@@ -32,12 +32,14 @@ static gint index_of(const char *name)
 
 static struct gst_sluice_gpu *open_gpu(const char *name, GstCudaContext *offered, char **why)
 {
+    struct sluice_stream_params blocking = { .size = sizeof blocking, .blocking = 1 };
     struct gst_sluice_gpu *gpu = g_new0(struct gst_sluice_gpu, 1);
 
     gpu->refs = 1;
     g_mutex_init(&gpu->lock);
     g_strlcpy(gpu->name, name, sizeof gpu->name);
-    if (sluice_device_open(&gpu->device, name) != 0 || sluice_stream_default(gpu->device, &gpu->stream) != 0)
+    if (sluice_device_open(&gpu->device, name) != 0 || sluice_stream_default(gpu->device, &gpu->everything) != 0 ||
+        sluice_stream_create(gpu->device, &blocking, &gpu->stream) != 0)
         *why = g_strdup(sluice_last_error());
     else if (!(gpu->context = gst_sluice_gpu_primary(index_of(name), offered)))
         *why = g_strdup_printf("GStreamer's CUDA library cannot use %s: is libcuda.so.1 there, of a driver that it "
@@ -73,8 +75,10 @@ const char *gst_sluice_gpu_name(const struct gst_sluice_gpu *gpu)
     return gpu->name;
 }
 
-struct sluice_stream gst_sluice_gpu_stream(const struct gst_sluice_gpu *gpu)
+struct sluice_stream gst_sluice_gpu_behind_all(const struct gst_sluice_gpu *gpu)
 {
+    if (sluice_stream_wait_stream(gpu->stream, gpu->everything) != 0)
+        GST_WARNING("a frame may end too soon: %s", sluice_last_error());
     return gpu->stream;
 }
 

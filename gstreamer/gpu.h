@@ -4,8 +4,8 @@
  * (gpu_none.c) there is no GPU, and caps have no such memory.
  *
  * Which stream: a frame that a reader has is ready, so any stream may read it. Elements read it on streams of their own
- * and drop the buffer while the work is still queued. So frames end on the default stream of the context, which runs
- * behind the work on all of GStreamer's streams, as these are blocking ones.
+ * and drop the buffer while the work is still queued, so nobody knows the last user's stream. But all of GStreamer's
+ * streams are blocking ones: the context's default stream runs behind them. So frames end behind what that has reached.
  */
 #ifndef GST_SLUICE_GPU_H
 #define GST_SLUICE_GPU_H
@@ -28,7 +28,9 @@ struct gst_sluice_gpu;
 void gst_sluice_gpu_ref(struct gst_sluice_gpu *gpu);
 void gst_sluice_gpu_unref(struct gst_sluice_gpu *gpu); /* NULL is allowed */
 const char *gst_sluice_gpu_name(const struct gst_sluice_gpu *gpu);
-struct sluice_stream gst_sluice_gpu_stream(const struct gst_sluice_gpu *gpu); /* the default one */
+
+/* A stream whose next work runs behind all work that GStreamer has queued so far. */
+struct sluice_stream gst_sluice_gpu_behind_all(const struct gst_sluice_gpu *gpu);
 
 gboolean gst_sluice_gpu_has_caps(GstCaps *caps);
 void gst_sluice_gpu_mark_caps(GstCaps *caps);

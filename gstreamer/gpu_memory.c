@@ -85,7 +85,7 @@ static void end(gpointer data)
 {
     struct leased *leased = data;
 
-    leased->lease->behind = leased->gpu->stream;
+    leased->lease->behind = gst_sluice_gpu_behind_all(leased->gpu);
     gst_sluice_lease_end(leased->lease);
     gst_sluice_gpu_unref(leased->gpu);
     g_free(leased);
@@ -145,11 +145,11 @@ static int describe(struct sluice_format *to, const struct sluice_array *array, 
     return r;
 }
 
+/* The CPU waits: then any stream may read the copy. */
 static GstBuffer *copy(struct gst_sluice_gpu *gpu, struct gst_sluice_lease *lease, const struct sluice_array *array,
                        const GstVideoInfo *info)
 {
     struct sluice_format to = SLUICE_FORMAT_INIT;
-    struct sluice_ticket ticket;
     GstMemory *memory = take_copy(gpu, info);
     GstBuffer *buffer = NULL;
     GstMapInfo map;
@@ -157,14 +157,14 @@ static GstBuffer *copy(struct gst_sluice_gpu *gpu, struct gst_sluice_lease *leas
     if (memory && gst_memory_map(memory, &map, GST_MAP_WRITE | GST_MAP_CUDA)) {
         int r = describe(&to, array, &GST_CUDA_MEMORY_CAST(memory)->info, map.data);
         if (r == 0)
-            r = sluice_reader_fetch(lease->reader->handle, &lease->frame, to.arrays, 1, gpu->stream, &ticket);
+            r = sluice_reader_fetch(lease->reader->handle, &lease->frame, to.arrays, 1, gst_sluice_gpu_behind_all(gpu),
+                                    NULL);
         gst_memory_unmap(memory, &map);
         if (r == 0)
             buffer = buffer_of(lease, memory);
     }
     if (memory && !buffer)
         gst_memory_unref(memory);
-    lease->behind = gpu->stream;
     gst_sluice_lease_end(lease);
     return buffer;
 }

@@ -20,7 +20,7 @@ const char *gst_sluice_gpu_name(const struct gst_sluice_gpu *gpu)
     return NULL;
 }
 
-struct sluice_stream gst_sluice_gpu_stream(const struct gst_sluice_gpu *gpu)
+struct sluice_stream gst_sluice_gpu_behind_all(const struct gst_sluice_gpu *gpu)
 {
     (void)gpu;
     return SLUICE_ON_CPU;

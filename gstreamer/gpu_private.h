@@ -14,7 +14,8 @@ struct gst_sluice_gpu {
     gint refs;
     char name[64];
     struct sluice_device device;
-    struct sluice_stream stream; /* the default one */
+    struct sluice_stream everything; /* the default stream, which is behind all blocking ones */
+    struct sluice_stream stream;     /* a blocking one of ours */
     GstCudaContext *context;
     GMutex lock;
     GstCudaPoolAllocator *copies; /* of frames that cannot stay in place; NULL: none yet */

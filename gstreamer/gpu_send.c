@@ -28,34 +28,29 @@ static void unref_stream(gpointer stream)
     gst_cuda_stream_unref(stream);
 }
 
-/* The stream on which a memory is filled; the default one if it has none, or that cannot be wrapped. */
-static struct sluice_stream begin_stream(const struct gst_sluice_gpu *gpu, GstCudaMemory *memory)
+/* A stream behind the work that fills a memory. TRUE if it is the memory's own. */
+static gboolean begin_stream(const struct gst_sluice_gpu *gpu, GstCudaMemory *memory, struct sluice_stream *stream)
 {
-    GstCudaStream *stream = gst_cuda_memory_get_stream(memory);
-    struct sluice_stream wrapped;
+    GstCudaStream *own = gst_cuda_memory_get_stream(memory);
 
-    if (!stream)
-        return gpu->stream;
-    if (sluice_stream_wrap(gpu->device, (uintptr_t)gst_cuda_stream_get_handle(stream), unref_stream, stream,
-                           &wrapped) != 0)
-        return gpu->stream;
-    gst_cuda_stream_ref(stream);
-    return wrapped;
-}
-
-static void end_stream(const struct gst_sluice_gpu *gpu, struct sluice_stream stream)
-{
-    if (stream.id != gpu->stream.id)
-        sluice_stream_destroy(&stream);
+    if (own &&
+        sluice_stream_wrap(gpu->device, (uintptr_t)gst_cuda_stream_get_handle(own), unref_stream, own, stream) == 0) {
+        gst_cuda_stream_ref(own);
+        return TRUE;
+    }
+    *stream = gst_sluice_gpu_behind_all(gpu);
+    return FALSE;
 }
 
 int gst_sluice_gpu_commit(const struct gst_sluice_gpu *gpu, sluice_writer *writer, struct sluice_frame *frame,
                           GstMemory *memory)
 {
-    struct sluice_stream stream = begin_stream(gpu, GST_CUDA_MEMORY_CAST(memory));
+    struct sluice_stream stream;
+    gboolean own = begin_stream(gpu, GST_CUDA_MEMORY_CAST(memory), &stream);
     int r = sluice_writer_commit(writer, frame, stream);
 
-    end_stream(gpu, stream);
+    if (own)
+        sluice_stream_destroy(&stream);
     return r;
 }
 
@@ -78,24 +73,32 @@ static int describe(struct sluice_format *to, const struct gst_sluice_format *fo
     return r;
 }
 
-/* Behind the work on the memory's own stream, and the CPU does not wait. If the memory is of another context, its
- * stream cannot be used here: the CPU waits for it, and for the copy. */
+static int send_and_wait(sluice_writer *writer, struct sluice_frame *frame, const struct sluice_array *array,
+                         struct sluice_stream stream)
+{
+    struct sluice_ticket ticket;
+    int r = sluice_writer_send_frame(writer, frame, array, 1, stream, &ticket);
+
+    if (r == 0 && sluice_ticket_wait(ticket, COPY_TIME) != 0)
+        GST_WARNING("a copy of a frame is still under way: %s", sluice_last_error());
+    return r;
+}
+
+/* On the memory's own stream, on which it will also be used again, the CPU need not wait. A stream of another context
+ * cannot be used here. */
 static int send(const struct gst_sluice_gpu *gpu, sluice_writer *writer, struct sluice_frame *frame,
                 const struct sluice_array *array, GstCudaMemory *memory)
 {
-    struct sluice_ticket ticket;
-    int r;
+    struct sluice_stream stream;
 
-    if (is_ours(gpu, memory->context)) {
-        struct sluice_stream stream = begin_stream(gpu, memory);
-        r = sluice_writer_send_frame(writer, frame, array, 1, stream, NULL);
-        end_stream(gpu, stream);
-        return r;
+    if (!is_ours(gpu, memory->context)) {
+        gst_cuda_memory_sync(memory);
+        return send_and_wait(writer, frame, array, SLUICE_ON_CPU);
     }
-    gst_cuda_memory_sync(memory);
-    r = sluice_writer_send_frame(writer, frame, array, 1, SLUICE_ON_CPU, &ticket);
-    if (r == 0 && sluice_ticket_wait(ticket, COPY_TIME) != 0)
-        GST_WARNING("a copy of a frame is still under way: %s", sluice_last_error());
+    if (!begin_stream(gpu, memory, &stream))
+        return send_and_wait(writer, frame, array, stream);
+    int r = sluice_writer_send_frame(writer, frame, array, 1, stream, NULL);
+    sluice_stream_destroy(&stream);
     return r;
 }
 

@@ -17,10 +17,9 @@ struct gst_sluice_channel {
     sluice_writer *writer; /* NULL: closed */
     sluice_reader *own;    /* keeps what was rendered in place; NULL: no place for it */
     struct gst_sluice_layout layout;
-    GstVideoInfo info;           /* of the sink's caps: what the metadata of frames says */
-    struct gst_sluice_gpu *gpu;  /* NULL: host memory */
-    struct sluice_stream behind; /* whose work frames end; on the host SLUICE_ON_CPU */
-    GQueue slots;                /* that are lent */
+    GstVideoInfo info;          /* of the sink's caps: what the metadata of frames says */
+    struct gst_sluice_gpu *gpu; /* NULL: host memory */
+    GQueue slots;               /* that are lent */
     uint32_t max_slots;
     int64_t patience; /* of begin, in ns: 0 may take unread frames from readers, whatever the policy */
 };
@@ -143,11 +142,8 @@ struct gst_sluice_channel *gst_sluice_channel_open(const struct sluice_writer_pa
     g_queue_init(&channel->slots);
     channel->writer = writer;
     channel->layout = *layout;
-    channel->behind = SLUICE_ON_CPU;
-    if ((channel->gpu = gpu)) {
+    if ((channel->gpu = gpu))
         gst_sluice_gpu_ref(gpu);
-        channel->behind = gst_sluice_gpu_stream(gpu);
-    }
     channel->max_slots = params->max_slots;
     channel->patience = params->policy == SLUICE_WAIT ? 1 : 0;
     own.name = params->name;
@@ -176,6 +172,12 @@ void gst_sluice_channel_unref(struct gst_sluice_channel *channel)
     g_free(channel);
 }
 
+/* Where a frame ends that nobody commits. */
+static struct sluice_stream behind_all(const struct gst_sluice_channel *channel)
+{
+    return channel->gpu ? gst_sluice_gpu_behind_all(channel->gpu) : SLUICE_ON_CPU;
+}
+
 /* Keeps its memory, but no slot. Under the lock. */
 static void cut_loose(gpointer data, gpointer unused)
 {
@@ -185,10 +187,10 @@ static void cut_loose(gpointer data, gpointer unused)
     (void)unused;
     if (slot->state == SLOT_BEGUN) {
         sluice_writer_pin(channel->writer, &slot->frame, &slot->pin);
-        sluice_writer_cancel(channel->writer, &slot->frame, channel->behind);
+        sluice_writer_cancel(channel->writer, &slot->frame, behind_all(channel));
     } else if (slot->state == SLOT_KEPT) {
         sluice_reader_pin(channel->own, &slot->frame, &slot->pin);
-        sluice_reader_release(channel->own, &slot->frame, channel->behind);
+        sluice_reader_release(channel->own, &slot->frame, behind_all(channel));
     }
     slot->state = SLOT_ADRIFT;
 }
@@ -241,9 +243,9 @@ static void slot_free(gpointer data)
     g_mutex_lock(&channel->lock);
     g_queue_remove(&channel->slots, slot);
     if (slot->state == SLOT_BEGUN)
-        sluice_writer_cancel(channel->writer, &slot->frame, channel->behind);
+        sluice_writer_cancel(channel->writer, &slot->frame, behind_all(channel));
     else if (slot->state == SLOT_KEPT)
-        sluice_reader_release(channel->own, &slot->frame, channel->behind);
+        sluice_reader_release(channel->own, &slot->frame, behind_all(channel));
     g_mutex_unlock(&channel->lock);
     sluice_pin_drop(&slot->pin);
     gst_sluice_channel_unref(channel);

@@ -6,96 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gstreamer/hash.h"
-#include "gstreamer/kit.h"
-
-/* ---- a GPU ---- */
-
-/* All processes of the test have the fake GPU from now on. Its work takes a while, so that what does not wait for it is
- * noticed. */
-static void use_fake_gpu(void)
-{
-    setenv("SLUICE_CUDA_DRIVER", FAKE_DRIVER, 1);
-    setenv("SLUICE_FAKE_FATAL", "1", 1);
-    setenv("SLUICE_FAKE_DELAY", "200", 1);
-    setenv("LD_LIBRARY_PATH", FAKE_PROGRAM, 1);
-}
-
-static void need_cuda(void)
-{
-    test_dir();
-#ifndef HAVE_GST_CUDA
-    SKIP("the plug-in was built without gstreamer-cuda-1.0 of GStreamer 1.24 or later");
-#endif
-    use_fake_gpu();
-    need_element("cudaupload");
-}
-
-static sluice_writer *gpu_writer(const char *channel, uint32_t pixel_format, uint32_t width, uint32_t height,
-                                 uint32_t pitch_align)
-{
-    struct sluice_format format = SLUICE_FORMAT_INIT;
-    struct sluice_writer_params params = SLUICE_WRITER_PARAMS_INIT;
-    sluice_writer *writer;
-
-    format.pitch_align = pitch_align;
-    CHECK_GE(sluice_format_add_image(&format, "image", (enum sluice_pixel_format)pixel_format, width, height), 0);
-    params.name = channel;
-    params.device = "cuda:0";
-    params.format = &format;
-    params.policy = SLUICE_WAIT;
-    params.wait_ns = 20 * SLUICE_S;
-    CHECK_OK(sluice_writer_open(&writer, &params));
-    return writer;
-}
-
-/* Sends a frame of this number; its hash is returned. */
-static uint64_t gpu_commit(sluice_writer *writer, uint32_t number)
-{
-    struct sluice_format format = { .size = sizeof format }, tight = SLUICE_FORMAT_INIT;
-    struct sluice_array *array = &tight.arrays[0];
-
-    CHECK_OK(sluice_writer_format(writer, &format));
-    const struct sluice_image *image = &format.arrays[0].image;
-    CHECK_GE(sluice_format_add_image(&tight, "image", (enum sluice_pixel_format)image->pixel_format, image->width,
-                                     image->height),
-             0);
-    uint8_t *data = array->data = malloc(array->nbytes);
-    for (uint64_t i = 0; i < array->nbytes; i++)
-        data[i] = (uint8_t)(i * 7 + i / 251 + number * 31);
-    uint64_t hash = hash_bytes(HASH_START, data, array->nbytes);
-    CHECK_OK(sluice_writer_send(writer, array, 1, SLUICE_ON_CPU, NULL));
-    free(data);
-    return hash;
-}
-
-/* The next frame of a channel on the GPU; its hash. */
-static uint64_t gpu_take(sluice_reader *reader)
-{
-    struct sluice_format tight = SLUICE_FORMAT_INIT;
-    struct sluice_frame frame;
-    struct sluice_array array;
-    char device[64];
-    int r;
-
-    do
-        r = sluice_reader_acquire(reader, SLUICE_ON_CPU, 30 * SLUICE_S, &frame);
-    while (r == SLUICE_NO_WRITER || r == SLUICE_AGAIN);
-    CHECK_EQ(r, 0);
-    CHECK_EQ(frame.missed, 0);
-    CHECK_OK(sluice_frame_device(&frame, device, sizeof device));
-    CHECK_HAS(device, "cuda:");
-    CHECK_OK(sluice_frame_array(&frame, "image", &array));
-    CHECK_GE(sluice_format_add_image(&tight, "image", (enum sluice_pixel_format)array.image.pixel_format,
-                                     array.image.width, array.image.height),
-             0);
-    tight.arrays[0].data = malloc(tight.arrays[0].nbytes);
-    CHECK_OK(sluice_reader_fetch(reader, &frame, tight.arrays, 1, SLUICE_ON_CPU, NULL));
-    CHECK_OK(sluice_reader_release(reader, &frame, SLUICE_ON_CPU));
-    uint64_t hash = hash_bytes(HASH_START, tight.arrays[0].data, tight.arrays[0].nbytes);
-    free(tight.arrays[0].data);
-    return hash;
-}
+#include "gstreamer/gpu_kit.h"
 
 static void expect_buffer(struct child *pipeline, uint64_t hash)
 {
@@ -133,7 +44,7 @@ static uint64_t download(uint32_t pixel_format, uint32_t width, uint32_t height,
 
 TEST_TIMEOUT(frames_on_a_gpu_are_read_in_place, 120)
 {
-    need_cuda();
+    need_gpu();
     CHECK_EQ(download(SLUICE_PIXEL_NV12, 322, 242, 512, 12), 12);
     CHECK_EQ(download(SLUICE_PIXEL_RGBA, 333, 47, 0, 4), 4);
     CHECK_EQ(download(SLUICE_PIXEL_YUV420P, 322, 242, 0, 4), 4);
@@ -142,14 +53,14 @@ TEST_TIMEOUT(frames_on_a_gpu_are_read_in_place, 120)
 /* GStreamer cannot describe narrow planes with padding as CUDA memory. */
 TEST_TIMEOUT(padded_narrow_planes_are_copied_on_the_gpu, 60)
 {
-    need_cuda();
+    need_gpu();
     CHECK_EQ(download(SLUICE_PIXEL_YUV420P, 322, 242, 256, 12), 0);
 }
 
 /* `look` maps CUDA memory for the CPU. */
 TEST_TIMEOUT(the_cpu_may_map_them, 60)
 {
-    need_cuda();
+    need_gpu();
     sluice_writer *writer = gpu_writer("in", SLUICE_PIXEL_NV12, 322, 242, 512);
     struct child pipeline = pipeline_start("sluicesrc name=src channel=in framerate=60/1 mode=in-order ! "
                                            "identity name=look ! fakesink sync=false");
@@ -169,7 +80,7 @@ TEST_TIMEOUT(what_is_over_the_limit_is_copied_on_the_gpu, 60)
     enum { FRAMES = 30 };
     uint64_t hashes[FRAMES];
 
-    need_cuda();
+    need_gpu();
     sluice_writer *writer = gpu_writer("in", SLUICE_PIXEL_RGBA, 64, 48, 0);
     struct child pipeline = pipeline_start("sluicesrc name=src channel=in framerate=60/1 mode=in-order ! "
                                            "queue min-threshold-buffers=20 max-size-time=0 ! cudadownload ! "
@@ -180,6 +91,7 @@ TEST_TIMEOUT(what_is_over_the_limit_is_copied_on_the_gpu, 60)
     CHECK_OK(sluice_writer_close(&writer));
     for (int i = 0; i < FRAMES; i++)
         expect_buffer(&pipeline, hashes[i]);
+    pipeline_says(&pipeline, "eos");
     CHECK_GE(pipeline_stat(&pipeline, "src", "copied"), 10);
     CHECK_GE(pipeline_stat(&pipeline, "src", "in-place"), 5);
     pipeline_stop(&pipeline);
@@ -214,7 +126,7 @@ static uint64_t upload(const char *caps, const char *properties, int frames)
 
 TEST_TIMEOUT(pictures_are_rendered_in_place_on_a_gpu, 120)
 {
-    need_cuda();
+    need_gpu();
     CHECK_EQ(upload("format=NV12,width=322,height=242", "", 12), 12);
     CHECK_EQ(upload("format=I420,width=322,height=242", "", 4), 4);
     CHECK_EQ(upload("format=RGB,width=333,height=47", "pitch-align=64", 4), 4);
@@ -223,7 +135,7 @@ TEST_TIMEOUT(pictures_are_rendered_in_place_on_a_gpu, 120)
 /* Memory of another pool: from one channel to another. */
 TEST_TIMEOUT(other_memory_is_copied_on_the_gpu, 60)
 {
-    need_cuda();
+    need_gpu();
     sluice_writer *writer = gpu_writer("in", SLUICE_PIXEL_P010, 322, 242, 512);
     sluice_reader *reader = image_reader("out");
     struct child pipeline = pipeline_start("sluicesrc name=src channel=in framerate=60/1 mode=in-order ! "
@@ -243,7 +155,7 @@ TEST_TIMEOUT(other_memory_is_copied_on_the_gpu, 60)
 
 TEST_TIMEOUT(it_starts_and_stops_many_times_on_a_gpu, 120)
 {
-    need_cuda();
+    need_gpu();
     struct child pipeline = pipeline_start("videotestsrc ! video/x-raw,format=RGBA,width=64,height=48 ! " UPLOAD
                                            "sluicesink channel=out sync=false");
     char line[32];
@@ -282,7 +194,7 @@ static void play_one(struct child *player, struct child *pipeline)
 
 TEST_TIMEOUT(a_killed_writer_on_a_gpu_comes_back_at_another_size, 60)
 {
-    need_cuda();
+    need_gpu();
     struct child player = role_start("gpu_player", "in", "64", NULL);
     child_expect(&player, "open", 20);
     struct child pipeline = pipeline_start("sluicesrc name=src channel=in framerate=30/1 ! cudadownload ! "
@@ -304,7 +216,7 @@ TEST_TIMEOUT(a_killed_writer_on_a_gpu_comes_back_at_another_size, 60)
 
 TEST_TIMEOUT(a_killed_pipeline_frees_what_it_held, 60)
 {
-    need_cuda();
+    need_gpu();
     sluice_writer *writer = gpu_writer("in", SLUICE_PIXEL_RGBA, 64, 48, 0);
     struct child pipeline = pipeline_start("sluicesrc name=src channel=in framerate=30/1 mode=in-order ! "
                                            "identity name=look ! queue min-threshold-buffers=20 ! fakesink sync=false");
@@ -321,7 +233,7 @@ TEST_TIMEOUT(a_killed_pipeline_frees_what_it_held, 60)
 
 TEST_TIMEOUT(a_channel_may_come_back_in_host_memory, 60)
 {
-    need_cuda();
+    need_gpu();
     sluice_writer *writer = gpu_writer("in", SLUICE_PIXEL_NV12, 64, 48, 0);
     struct child pipeline = pipeline_start("sluicesrc name=src channel=in framerate=30/1 on-close=wait ! "
                                            "cudadownload ! identity name=look ! fakesink sync=false");
@@ -350,7 +262,7 @@ TEST_TIMEOUT(a_channel_on_a_gpu_needs_cuda_memory, 60)
 
     CHECK_SOON(reader_count("in") == 1, 30);
     gpu_commit(writer, 1);
-#ifdef HAVE_GST_CUDA
+#ifdef GST_SLUICE_CUDA
     CHECK_HAS(pipeline_says(&pipeline, "error"), "put cudadownload behind sluicesrc");
 #else
     CHECK_HAS(pipeline_says(&pipeline, "error"), "memory:CUDAMemory, which takes GStreamer 1.24 or later");
