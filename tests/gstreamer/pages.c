@@ -29,6 +29,17 @@ ROLE(parse)
     return 0;
 }
 
+/* As a shell does, which needs quotes for brackets. */
+static void drop_quotes(char *text)
+{
+    char *to = text;
+
+    for (; *text; text++)
+        if (*text != '\'')
+            *to++ = *text;
+    *to = '\0';
+}
+
 static int check_page(const char *name)
 {
     struct child parser = role_start("parse", NULL);
@@ -42,6 +53,7 @@ static int check_page(const char *name)
             *pipe = '\0';
         while (*start == '-')
             start = strchr(start, ' ') + 1;
+        drop_quotes(start);
         child_send(&parser, start);
         const char *answer = child_line(&parser, 60);
         if (strncmp(answer, "wrong", 5) == 0)
