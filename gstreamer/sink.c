@@ -85,6 +85,8 @@ static gboolean stop(GstBaseSink *base)
 {
     GstSluiceSink *self = GST_SLUICE_SINK(base);
 
+    GST_INFO_OBJECT(self, "frames: %" G_GUINT64_FORMAT " in place, %" G_GUINT64_FORMAT " copied", self->in_place,
+                    self->copied);
     close_channel(self);
     gst_sluice_gpu_use_nothing(&self->gpu_use);
     return TRUE;

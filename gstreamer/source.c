@@ -93,6 +93,8 @@ static gboolean stop(GstBaseSrc *base)
 {
     GstSluiceSrc *self = GST_SLUICE_SRC(base);
 
+    GST_INFO_OBJECT(self, "frames: %" G_GUINT64_FORMAT " in place, %" G_GUINT64_FORMAT " copied", self->in_place,
+                    self->copied);
     gst_sluice_intake_close(&self->intake);
     gst_sluice_gpu_unref(self->gpu);
     self->gpu = NULL;

@@ -23,13 +23,16 @@ static uint64_t said_hash(struct child *pipeline)
 
 /* ---- sluicesrc ---- */
 
+/* Without caps behind it, cudadownload passes CUDA memory on. */
+#define DOWNLOAD "cudadownload ! video/x-raw ! "
+
 /* Downloads frames of a channel. Returns how many were in place. */
 static uint64_t download(uint32_t pixel_format, uint32_t width, uint32_t height, uint32_t pitch_align, int frames)
 {
     sluice_writer *writer = gpu_writer("in", pixel_format, width, height, pitch_align);
-    struct child pipeline =
-        pipeline_start("sluicesrc name=src channel=in framerate=60/1 mode=in-order ! video/x-raw(memory:CUDAMemory) ! "
-                       "cudadownload ! identity name=look ! fakesink sync=false");
+    struct child pipeline = pipeline_start(
+        "sluicesrc name=src channel=in framerate=60/1 mode=in-order ! video/x-raw(memory:CUDAMemory) ! " DOWNLOAD
+        "identity name=look ! fakesink sync=false");
 
     CHECK_SOON(reader_count("in") == 1, 30);
     for (int i = 1; i <= frames; i++)
@@ -83,7 +86,7 @@ TEST_TIMEOUT(what_is_over_the_limit_is_copied_on_the_gpu, 60)
     need_gpu();
     sluice_writer *writer = gpu_writer("in", SLUICE_PIXEL_RGBA, 64, 48, 0);
     struct child pipeline = pipeline_start("sluicesrc name=src channel=in framerate=60/1 mode=in-order ! "
-                                           "queue min-threshold-buffers=20 max-size-time=0 ! cudadownload ! "
+                                           "queue min-threshold-buffers=20 max-size-time=0 ! " DOWNLOAD
                                            "identity name=look ! fakesink sync=false");
     CHECK_SOON(reader_count("in") == 1, 30);
     for (uint32_t i = 0; i < FRAMES; i++)
@@ -197,7 +200,7 @@ TEST_TIMEOUT(a_killed_writer_on_a_gpu_comes_back_at_another_size, 60)
     need_gpu();
     struct child player = role_start("gpu_player", "in", "64", NULL);
     child_expect(&player, "open", 20);
-    struct child pipeline = pipeline_start("sluicesrc name=src channel=in framerate=30/1 ! cudadownload ! "
+    struct child pipeline = pipeline_start("sluicesrc name=src channel=in framerate=30/1 ! " DOWNLOAD
                                            "identity name=look ! fakesink sync=false");
     CHECK_SOON(reader_count("in") == 1, 30);
     play_one(&player, &pipeline);
@@ -235,8 +238,8 @@ TEST_TIMEOUT(a_channel_may_come_back_in_host_memory, 60)
 {
     need_gpu();
     sluice_writer *writer = gpu_writer("in", SLUICE_PIXEL_NV12, 64, 48, 0);
-    struct child pipeline = pipeline_start("sluicesrc name=src channel=in framerate=30/1 on-close=wait ! "
-                                           "cudadownload ! identity name=look ! fakesink sync=false");
+    struct child pipeline = pipeline_start("sluicesrc name=src channel=in framerate=30/1 on-close=wait ! " DOWNLOAD
+                                           "identity name=look ! fakesink sync=false");
     CHECK_SOON(reader_count("in") == 1, 30);
     expect_buffer(&pipeline, gpu_commit(writer, 1));
     CHECK_OK(sluice_writer_close(&writer));
