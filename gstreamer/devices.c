@@ -5,6 +5,7 @@
 #include "devices.h"
 
 #include "format.h"
+#include "gpu.h"
 
 #define MAX_CHANNELS 256
 
@@ -52,16 +53,21 @@ static void gst_sluice_device_init(GstSluiceDevice *self)
     (void)self;
 }
 
-/* The caps of the channel's first image; NULL if it has none that a pipeline on the CPU can show. */
+/* The caps of the channel's first image; NULL if it has none that a pipeline can show. */
 static GstCaps *caps_of(const struct sluice_channel_info *info)
 {
     struct gst_sluice_format format;
+    gboolean on_gpu = info->memory != SLUICE_MEMORY_HOST;
 
-    if (info->memory != SLUICE_MEMORY_HOST)
+    if (on_gpu && !gst_sluice_gpu_is_built())
         return NULL;
     for (guint32 i = 0; i < info->format.array_count; i++)
-        if (gst_sluice_format_from_image(&format, &info->format.arrays[i].image))
-            return gst_sluice_format_caps(&format, 0, 1);
+        if (gst_sluice_format_from_image(&format, &info->format.arrays[i].image)) {
+            GstCaps *caps = gst_sluice_format_caps(&format, 0, 1);
+            if (on_gpu)
+                gst_sluice_gpu_mark_caps(caps);
+            return caps;
+        }
     return NULL;
 }
 

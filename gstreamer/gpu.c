@@ -84,6 +84,11 @@ struct sluice_stream gst_sluice_gpu_behind_all(const struct gst_sluice_gpu *gpu)
 
 /* ---- caps ---- */
 
+gboolean gst_sluice_gpu_is_built(void)
+{
+    return TRUE;
+}
+
 gboolean gst_sluice_gpu_has_caps(GstCaps *caps)
 {
     GstCapsFeatures *features = gst_caps_get_features(caps, 0);
@@ -129,7 +134,7 @@ struct gst_sluice_gpu *gst_sluice_gpu_use_device(struct gst_sluice_gpu_use *use,
         g_object_get(offered, "cuda-device-id", &index, NULL);
     g_snprintf(name, sizeof name, "cuda:%u", index);
     if (!device)
-        device = use->gpu ? use->gpu->name : name;
+        device = name;
     if (!use->gpu || strcmp(use->gpu->name, device) != 0) {
         struct gst_sluice_gpu *opened = open_gpu(device, offered, why);
         gst_sluice_gpu_unref(use->gpu);

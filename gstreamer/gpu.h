@@ -32,6 +32,7 @@ const char *gst_sluice_gpu_name(const struct gst_sluice_gpu *gpu);
 /* A stream whose next work runs behind all work that GStreamer has queued so far. */
 struct sluice_stream gst_sluice_gpu_behind_all(const struct gst_sluice_gpu *gpu);
 
+gboolean gst_sluice_gpu_is_built(void);
 gboolean gst_sluice_gpu_has_caps(GstCaps *caps);
 void gst_sluice_gpu_mark_caps(GstCaps *caps);
 

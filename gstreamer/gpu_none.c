@@ -26,6 +26,11 @@ struct sluice_stream gst_sluice_gpu_behind_all(const struct gst_sluice_gpu *gpu)
     return SLUICE_ON_CPU;
 }
 
+gboolean gst_sluice_gpu_is_built(void)
+{
+    return FALSE;
+}
+
 gboolean gst_sluice_gpu_has_caps(GstCaps *caps)
 {
     (void)caps;

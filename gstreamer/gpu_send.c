@@ -73,6 +73,13 @@ static int describe(struct sluice_format *to, const struct gst_sluice_format *fo
     return r;
 }
 
+static void wait_for(const GstCudaMemory *memory)
+{
+    gst_cuda_context_push(memory->context);
+    CuStreamSynchronize(gst_cuda_stream_get_handle(gst_cuda_memory_get_stream((GstCudaMemory *)memory)));
+    gst_cuda_context_pop(NULL);
+}
+
 static int send_and_wait(sluice_writer *writer, struct sluice_frame *frame, const struct sluice_array *array,
                          struct sluice_stream stream)
 {
@@ -92,7 +99,7 @@ static int send(const struct gst_sluice_gpu *gpu, sluice_writer *writer, struct 
     struct sluice_stream stream;
 
     if (!is_ours(gpu, memory->context)) {
-        gst_cuda_memory_sync(memory);
+        wait_for(memory);
         return send_and_wait(writer, frame, array, SLUICE_ON_CPU);
     }
     if (!begin_stream(gpu, memory, &stream))

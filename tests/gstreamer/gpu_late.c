@@ -62,7 +62,8 @@ static void close_late(void)
 
 /* ---- a pipeline whose buffers are looked at ---- */
 
-static void run(const char *text, GstPadProbeCallback on_buffer, GstPadProbeCallback on_query)
+/* `context`: the program's, or NULL. */
+static void run(const char *text, GstPadProbeCallback on_buffer, GstPadProbeCallback on_query, GstContext *context)
 {
     GstElement *pipeline = gst_parse_launch(text, NULL), *element = gst_bin_get_by_name(GST_BIN(pipeline), "late");
     GstPad *pad = gst_element_get_static_pad(element, "src");
@@ -71,6 +72,8 @@ static void run(const char *text, GstPadProbeCallback on_buffer, GstPadProbeCall
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, on_buffer, NULL, NULL);
     if (on_query)
         gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM | GST_PAD_PROBE_TYPE_PULL, on_query, NULL, NULL);
+    if (context)
+        gst_element_set_context(pipeline, context);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     GstMessage *message = gst_bus_timed_pop_filtered(bus, GST_CLOCK_TIME_NONE, GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
     CHECK_EQ(GST_MESSAGE_TYPE(message), GST_MESSAGE_EOS);
@@ -110,7 +113,7 @@ ROLE(late_reader)
 
     gst_init(NULL, NULL);
     role_say("runs");
-    run("sluicesrc channel=in framerate=60/1 mode=in-order ! identity name=late ! fakesink", read_late, NULL);
+    run("sluicesrc channel=in framerate=60/1 mode=in-order ! identity name=late ! fakesink", read_late, NULL, NULL);
     CHECK_EQ(late.seen, FRAMES);
     GstCudaContext *context = gst_object_ref(late.stream->context);
     CHECK(gst_cuda_context_push(context));
@@ -192,13 +195,21 @@ static GstPadProbeReturn write_late(GstPad *pad, GstPadProbeInfo *info, gpointer
 ROLE(late_writer)
 {
     gst_init(NULL, NULL);
-    run(argv[1], write_late, ask_pool);
+    GstContext *context = NULL;
+    if (argc > 2) { /* not the primary one */
+        CHECK(gst_cuda_load_library());
+        GstCudaContext *own = gst_cuda_context_new(0);
+        context = gst_context_new_cuda_context(own);
+        gst_object_unref(own);
+    }
+    run(argv[1], write_late, ask_pool, context);
     close_late();
-    (void)argc;
+    if (context)
+        gst_context_unref(context);
     return 0;
 }
 
-static void check_late_writer(const char *between, const char *stream)
+static void check_late_writer(const char *between, const char *stream, const char *context)
 {
     static uint8_t pixels[BYTES];
     char text[512];
@@ -210,7 +221,7 @@ static void check_late_writer(const char *between, const char *stream)
              "videotestsrc num-buffers=%d ! video/x-raw,format=RGBA,width=%d,height=%d ! cudaupload ! "
              "video/x-raw(memory:CUDAMemory) ! identity name=late ! %s sluicesink channel=out sync=false policy=wait",
              FRAMES, WIDTH, HEIGHT, between);
-    struct child writer = role_start("late_writer", text, NULL);
+    struct child writer = role_start("late_writer", text, context, NULL);
     for (int i = 1; i <= FRAMES; i++) {
         memset(pixels, i, sizeof pixels);
         child_expect(&writer, stream, 30);
@@ -222,10 +233,15 @@ static void check_late_writer(const char *between, const char *stream)
 
 TEST_TIMEOUT(a_frame_is_published_behind_the_work_on_it, 60)
 {
-    check_late_writer("", "own stream");
+    check_late_writer("", "own stream", NULL);
 }
 
 TEST_TIMEOUT(a_copy_is_made_behind_the_work_on_the_picture, 60)
 {
-    check_late_writer("identity drop-allocation=true !", "default stream");
+    check_late_writer("identity drop-allocation=true !", "default stream", NULL);
+}
+
+TEST_TIMEOUT(pictures_of_another_context_are_copied, 60)
+{
+    check_late_writer("", "default stream", "own");
 }
