@@ -178,6 +178,8 @@ int fake_cuCtxPushCurrent(struct sl_cu_context *context)
     pthread_mutex_unlock(&fake_lock);
     if (!alive)
         return SL_CU_CONTEXT_IS_DESTROYED;
+    if (fake_thread.depth == FAKE_DEPTH)
+        return SL_CU_OUT_OF_MEMORY;
     fake_thread.stack[fake_thread.depth++] = context;
     return SL_CU_OK;
 }

@@ -168,6 +168,9 @@ extern struct capture *fake_captures;
 extern struct fake_range *fake_ranges;
 extern struct fake_things fake_living;
 
+#define FAKE_DEPTH \
+    64 /* GStreamer's plug-in leaves a dozen contexts on the stack, one for each codec that the GPU lacks */
+
 /* Of the calling thread. */
 struct fake_thread {
     bool library; /* the call that runs is the library's */
@@ -175,7 +178,7 @@ struct fake_thread {
     enum fake_function function;
     int depth, mode;
     unsigned long long number; /* 0 until it is queried */
-    struct sl_cu_context *stack[16];
+    struct sl_cu_context *stack[FAKE_DEPTH];
 };
 /* In the block that each thread is made with. What a library that comes later asks for as it is first used, glibc frees
  * as another thread begins, and the thread sanitizer does not see what orders the two. */
