@@ -221,6 +221,16 @@ static GstFlowReturn follow_device(GstSluiceSrc *self, const struct sluice_frame
     return flow;
 }
 
+static gboolean has_memory_of_format(GstSluiceSrc *self)
+{
+    GstCaps *caps = make_caps(self), *all = gst_pad_get_pad_template_caps(GST_BASE_SRC_PAD(self));
+    gboolean has = gst_caps_can_intersect(caps, all);
+
+    gst_caps_unref(all);
+    gst_caps_unref(caps);
+    return has;
+}
+
 static GstFlowReturn follow_format(GstSluiceSrc *self, const struct sluice_frame *frame,
                                    const struct sluice_image *image)
 {
@@ -231,6 +241,9 @@ static GstFlowReturn follow_format(GstSluiceSrc *self, const struct sluice_frame
         return GST_FLOW_OK;
     if (!gst_sluice_format_from_image(&self->format, image))
         return refuse(self, "Channel '%s' has %s, which GStreamer does not: convert it before.",
+                      sluice_pixel_format_name(image->pixel_format));
+    if (self->gpu && !has_memory_of_format(self))
+        return refuse(self, "Channel '%s' has %s on a GPU, and GStreamer no such CUDA memory: convert it before.",
                       sluice_pixel_format_name(image->pixel_format));
     self->known = TRUE;
     self->extra = extra;

@@ -170,6 +170,30 @@ TEST_TIMEOUT(it_starts_and_stops_many_times_on_a_gpu, 120)
     CHECK_EQ(reader_count("out"), UINT32_MAX); /* closed */
 }
 
+TEST_TIMEOUT(the_channel_may_be_on_another_gpu, 60)
+{
+    need_gpu();
+    struct sluice_channel_info info = { .size = sizeof info };
+    sluice_reader *reader = image_reader("out");
+    struct child pipeline =
+        pipeline_start("videotestsrc num-buffers=4 ! video/x-raw,format=NV12,width=64,height=48 ! "
+                       "identity name=look ! cudaupload cuda-device-id=1 ! video/x-raw(memory:CUDAMemory) ! "
+                       "identity name=gate ! sluicesink name=sink channel=out sync=false cuda-device-id=1");
+
+    CHECK_SOON(reader_count("out") == 2, 30);
+    CHECK_OK(sluice_channel_info("out", 10 * SLUICE_S, &info, NULL, 0));
+    CHECK_STR(info.device, "cuda:1");
+    for (int i = 0; i < 4; i++) {
+        uint64_t hash = said_hash(&pipeline);
+        child_send(&pipeline, "next");
+        CHECK_EQ(gpu_take(reader), hash);
+    }
+    pipeline_says(&pipeline, "eos");
+    CHECK_EQ(pipeline_stat(&pipeline, "sink", "in-place"), 4);
+    CHECK_OK(sluice_reader_close(&reader));
+    pipeline_stop(&pipeline);
+}
+
 /* ---- peers that die, and devices that change ---- */
 
 /* Sends a frame of this size for each line. */
@@ -255,6 +279,19 @@ TEST_TIMEOUT(a_channel_may_come_back_in_host_memory, 60)
 }
 
 /* ---- what is refused ---- */
+
+TEST_TIMEOUT(formats_without_cuda_memory_are_refused, 60)
+{
+    need_gpu();
+    sluice_writer *writer = gpu_writer("in", SLUICE_PIXEL_GRAY8, 64, 48, 0);
+    struct child pipeline = pipeline_start("sluicesrc channel=in framerate=1/1 ! fakesink");
+
+    CHECK_SOON(reader_count("in") == 1, 30);
+    gpu_commit(writer, 1);
+    CHECK_HAS(pipeline_says(&pipeline, "error"), "has gray on a GPU, and GStreamer no such CUDA memory");
+    pipeline_stop(&pipeline);
+    CHECK_OK(sluice_writer_close(&writer));
+}
 
 TEST_TIMEOUT(a_channel_on_a_gpu_needs_cuda_memory, 60)
 {
