@@ -37,6 +37,7 @@ static struct gst_sluice_gpu *open_gpu(const char *name, GstCudaContext *offered
 
     gpu->refs = 1;
     g_mutex_init(&gpu->lock);
+    g_queue_init(&gpu->idle);
     g_strlcpy(gpu->name, name, sizeof gpu->name);
     if (sluice_device_open(&gpu->device, name) != 0 || sluice_stream_default(gpu->device, &gpu->everything) != 0 ||
         sluice_stream_create(gpu->device, &blocking, &gpu->stream) != 0)
@@ -60,6 +61,8 @@ void gst_sluice_gpu_unref(struct gst_sluice_gpu *gpu)
 {
     if (!gpu || !g_atomic_int_dec_and_test(&gpu->refs))
         return;
+    if (gpu->context)
+        gst_sluice_gpu_forget_slots(gpu);
     if (gpu->copies)
         gst_cuda_allocator_set_active(GST_CUDA_ALLOCATOR(gpu->copies), FALSE);
     gst_clear_object(&gpu->copies);

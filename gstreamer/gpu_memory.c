@@ -76,41 +76,17 @@ static GstBuffer *buffer_of(struct gst_sluice_lease *lease, GstMemory *memory)
 
 /* ---- frames in place ---- */
 
-struct leased {
-    struct gst_sluice_gpu *gpu;
-    struct gst_sluice_lease *lease;
-};
-
-static void end(gpointer data)
-{
-    struct leased *leased = data;
-
-    leased->lease->behind = gst_sluice_gpu_behind_all(leased->gpu);
-    gst_sluice_lease_end(leased->lease);
-    gst_sluice_gpu_unref(leased->gpu);
-    g_free(leased);
-}
-
 static GstBuffer *in_place(struct gst_sluice_gpu *gpu, struct gst_sluice_lease *lease, const struct sluice_array *array,
                            const struct gst_sluice_format *format)
 {
     struct gst_sluice_layout layout = { .format = *format };
-    struct leased *leased = g_new(struct leased, 1);
 
     for (guint i = 0; i < array->image.plane_count; i++) {
         layout.offset[i] = array->image.planes[i].offset;
         layout.stride[i] = (gint)array->image.planes[i].pitch;
     }
-    leased->gpu = gpu;
-    leased->lease = lease;
-    GstMemory *memory = gst_sluice_gpu_memory(gpu, &layout, array->data, array->nbytes, NULL, leased, end);
-    if (!memory) {
-        g_free(leased);
-        return NULL;
-    }
-    gst_sluice_gpu_ref(gpu);
-    GST_MINI_OBJECT_FLAG_SET(memory, GST_MEMORY_FLAG_READONLY);
-    return buffer_of(lease, memory);
+    GstMemory *memory = gst_sluice_gpu_slot_memory(gpu, lease, &layout, array);
+    return memory ? buffer_of(lease, memory) : NULL;
 }
 
 /* ---- copies on the GPU ---- */

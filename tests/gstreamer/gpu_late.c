@@ -13,18 +13,19 @@
 
 enum {
     FRAMES = 20,
-    WIDTH = 128,
+    WIDTH = 128, /* rows of 512 bytes: no padding */
     HEIGHT = 24,
     BYTES = WIDTH * HEIGHT * 4,
-    DETOUR = 10
-}; /* rows of 512 bytes: no padding */
+    DETOUR = 10,
+    TOKEN = 1000
+};
 
 /* ---- one buffer of GPU memory for each frame, and a stream ---- */
 
 static struct {
     GstCudaStream *stream;
     CUdeviceptr memory; /* FRAMES pictures, and room for the detour */
-    guint seen;
+    guint seen, memories;
 } late;
 
 static void open_late(GstCudaContext *context)
@@ -101,6 +102,10 @@ static GstPadProbeReturn read_late(GstPad *pad, GstPadProbeInfo *info, gpointer 
     (void)user;
 
     open_late(memory->context);
+    if (!gst_cuda_memory_get_token_data(memory, TOKEN)) { /* as a texture would be kept there */
+        gst_cuda_memory_set_token_data(memory, TOKEN, &late, NULL);
+        late.memories++;
+    }
     CUdeviceptr from = map(memory, &mapped, GST_MAP_READ);
     copy_late(memory->context, late.memory + late.seen++ * BYTES, from, late.stream);
     gst_memory_unmap(GST_MEMORY_CAST(memory), &mapped);
@@ -115,6 +120,7 @@ ROLE(late_reader)
     role_say("runs");
     run("sluicesrc channel=in framerate=60/1 mode=in-order ! identity name=late ! fakesink", read_late, NULL, NULL);
     CHECK_EQ(late.seen, FRAMES);
+    CHECK_LE(late.memories, 8); /* one for each slot that there can be */
     GstCudaContext *context = gst_object_ref(late.stream->context);
     CHECK(gst_cuda_context_push(context));
     CHECK_EQ(CuStreamSynchronize(gst_cuda_stream_get_handle(late.stream)), CUDA_SUCCESS);
