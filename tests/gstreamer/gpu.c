@@ -278,6 +278,33 @@ TEST_TIMEOUT(a_channel_may_come_back_in_host_memory, 60)
     CHECK_OK(sluice_writer_close(&writer));
 }
 
+static bool is_on(const char *channel, const char *device)
+{
+    struct sluice_channel_info info = { .size = sizeof info };
+
+    return sluice_channel_info(channel, SLUICE_S, &info, NULL, 0) == 0 && strcmp(info.device, device) == 0 &&
+           info.committed == 1;
+}
+
+TEST_TIMEOUT(the_sink_follows_to_a_gpu_and_back, 60)
+{
+    need_gpu();
+    sluice_writer *writer = image_writer("in", SLUICE_PIXEL_NV12, 64, 48, 0);
+    struct child pipeline = pipeline_start("sluicesrc channel=in framerate=30/1 on-close=wait ! "
+                                           "sluicesink name=sink channel=out sync=false");
+    for (int i = 0; i < 3; i++) {
+        CHECK_SOON(reader_count("in") == 1, 30);
+        (void)(i == 1 ? gpu_commit(writer, 1) : image_commit(writer, 1));
+        CHECK_SOON(is_on("out", i == 1 ? "cuda:0" : "host"), 30);
+        CHECK_OK(sluice_writer_close(&writer));
+        writer =
+            i == 0 ? gpu_writer("in", SLUICE_PIXEL_NV12, 64, 48, 0) : image_writer("in", SLUICE_PIXEL_NV12, 64, 48, 0);
+    }
+    CHECK_EQ(pipeline_stat(&pipeline, "sink", "copied"), 3);
+    pipeline_stop(&pipeline);
+    CHECK_OK(sluice_writer_close(&writer));
+}
+
 /* ---- what is refused ---- */
 
 TEST_TIMEOUT(formats_without_cuda_memory_are_refused, 60)
