@@ -216,22 +216,22 @@ static gint64 capture_of(GstSluiceSink *self, GstBuffer *buffer)
     return gst_sluice_capture_ns(age);
 }
 
-/* Waits for a slot as the policy says; while the pipeline is paused, too. */
-static GstFlowReturn wait_for_slot(GstSluiceSink *self)
+/* Copies the buffer into a slot, for which it waits as the policy says; while the pipeline is paused, too. */
+static GstFlowReturn copy(GstSluiceSink *self, GstBuffer *buffer, gint64 capture_ns, int *result)
 {
-    GstClockTime waited = 0;
-
-    while (gst_sluice_channel_wait(self->open, waited ? WAIT_SLICE : 0) == SLUICE_NO_SLOT &&
-           self->policy == SLUICE_WAIT && (self->timeout == 0 || waited < self->timeout)) {
+    for (GstClockTime waited = 0;; waited += WAIT_SLICE) {
+        gboolean last = self->policy != SLUICE_WAIT || (self->timeout > 0 && waited >= self->timeout);
+        *result = gst_sluice_channel_copy(self->open, buffer, capture_ns, last);
+        if (*result != SLUICE_NO_SLOT || last)
+            return GST_FLOW_OK;
         if (g_atomic_int_get(&self->flushing)) {
             GstFlowReturn flow = gst_base_sink_wait_preroll(GST_BASE_SINK(self));
             if (flow != GST_FLOW_OK)
                 return flow;
         }
-        waited += WAIT_SLICE;
+        gst_sluice_channel_wait(self->open, WAIT_SLICE);
         g_thread_yield(); /* to whoever frees a slot, and needs the channel's lock for it */
     }
-    return GST_FLOW_OK;
 }
 
 static void drop(GstSluiceSink *self, GstBuffer *buffer, guint64 dropped, guint64 processed)
@@ -251,10 +251,10 @@ static GstFlowReturn render(GstBaseSink *base, GstBuffer *buffer)
     GstSluiceSink *self = GST_SLUICE_SINK(base);
     gint64 capture_ns = capture_of(self, buffer);
     gboolean in_place = gst_sluice_channel_commit(self->open, buffer, capture_ns);
-    GstFlowReturn flow = in_place ? GST_FLOW_OK : wait_for_slot(self);
+    int r = 0;
+    GstFlowReturn flow = in_place ? GST_FLOW_OK : copy(self, buffer, capture_ns, &r);
     if (flow != GST_FLOW_OK)
         return flow;
-    int r = in_place ? 0 : gst_sluice_channel_copy(self->open, buffer, capture_ns);
 
     GST_OBJECT_LOCK(self);
     *(in_place ? &self->in_place : r == 0 ? &self->copied : &self->dropped) += 1;

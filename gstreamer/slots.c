@@ -11,6 +11,8 @@
 #include "memory.h"
 #include "meta.h"
 
+#define ADD_TIME (20 * SLUICE_MS) /* what adding a slot usually takes, and more */
+
 struct gst_sluice_channel {
     gint refs;
     GMutex lock;           /* the writer's calls come from any thread of the pipeline */
@@ -252,13 +254,17 @@ static void slot_free(gpointer data)
     g_free(slot);
 }
 
-/* Would begin find a slot, or add one? To ask begin itself counts a dropped frame. Under the lock. */
+/* Would begin find a slot, or add one? To ask begin itself counts a dropped frame. On a GPU a slot is added in the
+ * background, and only a begin that drops waits for that. Under the lock. */
 static gboolean has_slot(struct gst_sluice_channel *channel)
 {
     struct sluice_writer_stats stats = { .size = sizeof stats };
 
-    return sluice_writer_wait(channel->writer, 0) == 0 ||
-           (sluice_writer_stats(channel->writer, &stats) == 0 && stats.slots < channel->max_slots);
+    if (sluice_writer_wait(channel->writer, 0) == 0)
+        return TRUE;
+    if (sluice_writer_stats(channel->writer, &stats) != 0 || stats.slots >= channel->max_slots)
+        return FALSE;
+    return channel->patience == 0 || sluice_writer_wait(channel->writer, ADD_TIME) == 0;
 }
 
 GstMemory *gst_sluice_channel_lend(struct gst_sluice_channel *channel, const struct gst_sluice_layout *layout,
@@ -418,10 +424,13 @@ static int copy_on_cpu(struct gst_sluice_channel *channel, GstBuffer *buffer, gi
     return r;
 }
 
-int gst_sluice_channel_copy(struct gst_sluice_channel *channel, GstBuffer *buffer, gint64 capture_ns)
+int gst_sluice_channel_copy(struct gst_sluice_channel *channel, GstBuffer *buffer, gint64 capture_ns, gboolean last)
 {
+    int r = SLUICE_NO_SLOT;
+
     g_mutex_lock(&channel->lock);
-    int r = (channel->gpu ? copy_on_gpu : copy_on_cpu)(channel, buffer, capture_ns);
+    if (last || has_slot(channel))
+        r = (channel->gpu ? copy_on_gpu : copy_on_cpu)(channel, buffer, capture_ns);
     g_mutex_unlock(&channel->lock);
     return r;
 }

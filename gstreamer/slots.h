@@ -54,9 +54,9 @@ GstMemory *gst_sluice_channel_lend(struct gst_sluice_channel *channel, const str
 /* Publishes a buffer whose memory is a slot, in place. FALSE: copy it. */
 gboolean gst_sluice_channel_commit(struct gst_sluice_channel *channel, GstBuffer *buffer, gint64 capture_ns);
 
-/* Copies a buffer into a slot and publishes it, without waiting. Returns: as sluice_writer_begin and commit;
- * SLUICE_E_FORMAT for a buffer that cannot be read. */
-int gst_sluice_channel_copy(struct gst_sluice_channel *channel, GstBuffer *buffer, gint64 capture_ns);
+/* Copies a buffer into a slot and publishes it, without waiting. `last`: if there is no slot, the frame counts as
+ * dropped. Returns: as sluice_writer_begin and commit; SLUICE_E_FORMAT for a buffer that cannot be read. */
+int gst_sluice_channel_copy(struct gst_sluice_channel *channel, GstBuffer *buffer, gint64 capture_ns, gboolean last);
 
 /* Waits for a free slot. Returns: as sluice_writer_wait. */
 int gst_sluice_channel_wait(struct gst_sluice_channel *channel, gint64 timeout_ns);

@@ -225,7 +225,8 @@ static void check_late_writer(const char *between, const char *stream, const cha
     sluice_reader *reader = image_reader("out");
     snprintf(text, sizeof text,
              "videotestsrc num-buffers=%d ! video/x-raw,format=RGBA,width=%d,height=%d ! cudaupload ! "
-             "video/x-raw(memory:CUDAMemory) ! identity name=late ! %s sluicesink channel=out sync=false policy=wait",
+             "video/x-raw(memory:CUDAMemory) ! identity name=late ! %s sluicesink channel=out sync=false "
+             "policy=wait timeout=0",
              FRAMES, WIDTH, HEIGHT, between);
     struct child writer = role_start("late_writer", text, context, NULL);
     for (int i = 1; i <= FRAMES; i++) {
