@@ -15,6 +15,8 @@ import tempfile
 import traceback
 import zipfile
 
+from role import Role
+
 HOME, PIP, ROLES = map(pathlib.Path, sys.argv[1:4])
 SHAPE = (4, 6, 4)
 PLAIN = {name: value for name, value in os.environ.items() if name not in ("SLUICE_LIB_PATH", "CUDALINK_LIB_PATH")}
@@ -71,27 +73,9 @@ def leaves_cuda_link_alone():
 # ---- frames, from the folder on both sides ----
 
 
-class Role:
-    """A program of cuda-link's, on sluice.cuda_link, led line by line."""
-
-    def __init__(self, *arguments):
-        self.process = subprocess.Popen([sys.executable, "-c", ROLE, str(ROLES), *arguments], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, env={**PLAIN, "SLUICE_LIB_PATH": str(HOME)})
-        self.answer()
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        assert line, "the other process has ended"
-        return json.loads(line)
-
-    def ask(self, *words):
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-        return self.answer()
-
-    def end(self):
-        self.process.stdin.close()
-        assert self.process.wait(60) == 0
+def program(*arguments):
+    """One of cuda-link's, on sluice.cuda_link of the folder."""
+    return Role("-c", ROLE, str(ROLES), *arguments, env={**PLAIN, "SLUICE_LIB_PATH": str(HOME)})
 
 
 def frames():
@@ -99,7 +83,7 @@ def frames():
     sys.path.append(str(HOME / "lib"))
     import sluice
     name = f"sluice folder {os.getpid()}"
-    other = Role("export", name, *map(str, SHAPE), "uint8", "3", "for_testing")
+    other = program("export", name, *map(str, SHAPE), "uint8", "3", "for_testing")
     target = memoryview(bytearray(96)).cast("B", SHAPE)
     with sluice.Reader(f"cipd:{name}", device="cuda:0") as reader:
         assert other.ask("export", 5) == "PUBLISHED"
@@ -111,7 +95,7 @@ def frames():
     other.ask("close")
     other.end()
     with sluice.Writer(f"cipd:{name} back", shape=SHAPE, device="cuda:0") as writer:
-        other = Role("import", f"{name} back", "for_testing")
+        other = program("import", f"{name} back", "for_testing")
         writer.send(memoryview(bytes([3]) * 96).cast("B", SHAPE))
         told = other.ask("until", "get")
         assert (told["outcome"], told["value"], told["whole"]) == ("NEW_FRAME", 3, True), told

@@ -9,38 +9,12 @@ import subprocess
 import sys
 import traceback
 
+from role import Role
+
 import sluice
 
 ROLES = sys.argv[1]
 SHAPE = (4, 6, 4)
-
-
-class Role:
-    """Another process, led line by line."""
-
-    def __init__(self, *arguments):
-        self.process = subprocess.Popen([sys.executable, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.answer()
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        assert line, "the other process has ended"
-        return json.loads(line)
-
-    def ask(self, *words):
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-        answer = self.answer()
-        assert "error" not in (answer if isinstance(answer, dict) else {}), answer
-        return answer
-
-    def end(self):
-        self.process.stdin.close()
-        assert self.process.wait(60) == 0
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
 
 
 def frame(value):
