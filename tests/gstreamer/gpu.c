@@ -161,11 +161,7 @@ TEST_TIMEOUT(it_starts_and_stops_many_times_on_a_gpu, 120)
     need_gpu();
     struct child pipeline = pipeline_start("videotestsrc ! video/x-raw,format=RGBA,width=64,height=48 ! " UPLOAD
                                            "sluicesink channel=out sync=false");
-    char line[32];
-
-    snprintf(line, sizeof line, "cycle %ld", test_scale(10));
-    child_send(&pipeline, line);
-    pipeline_says(&pipeline, "cycled");
+    pipeline_cycle(&pipeline, test_scale(10));
     pipeline_stop(&pipeline);
     CHECK_EQ(reader_count("out"), UINT32_MAX); /* closed */
 }

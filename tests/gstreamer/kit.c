@@ -75,6 +75,15 @@ uint64_t pipeline_stat(struct child *pipeline, const char *element, const char *
     return strtoull(strchr(at, ')') + 1, NULL, 10);
 }
 
+void pipeline_cycle(struct child *pipeline, long times)
+{
+    char line[32];
+
+    snprintf(line, sizeof line, "cycle %ld", times);
+    child_send(pipeline, line);
+    pipeline_says(pipeline, "cycled");
+}
+
 void pipeline_stop(struct child *pipeline)
 {
     char text[256] = "";

@@ -47,6 +47,9 @@ const char *pipeline_says(struct child *pipeline, const char *word);
 /* One number of an element's statistics. */
 uint64_t pipeline_stat(struct child *pipeline, const char *element, const char *name);
 
+/* Stops and starts it so many times. */
+void pipeline_cycle(struct child *pipeline, long times);
+
 /* Stops it; nothing may have leaked. */
 void pipeline_stop(struct child *pipeline);
 

@@ -179,11 +179,7 @@ TEST_TIMEOUT(it_starts_and_stops_many_times, 120)
 {
     struct child pipeline = pipeline_start(
         "videotestsrc ! video/x-raw,format=GRAY8,width=64,height=48 ! sluicesink channel=out sync=false");
-    char line[32];
-
-    snprintf(line, sizeof line, "cycle %ld", test_scale(50));
-    child_send(&pipeline, line);
-    pipeline_says(&pipeline, "cycled");
+    pipeline_cycle(&pipeline, test_scale(50));
     pipeline_stop(&pipeline);
     CHECK_EQ(reader_count("out"), UINT32_MAX); /* closed */
 }
