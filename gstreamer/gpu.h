@@ -36,7 +36,7 @@ gboolean gst_sluice_gpu_is_built(void);
 gboolean gst_sluice_gpu_has_caps(GstCaps *caps);
 void gst_sluice_gpu_mark_caps(GstCaps *caps);
 
-/* ---- contexts: which GPU an element uses, and who is told. Thread: any. ---- */
+/* ---- which GPU an element uses, and the context that it shares with other elements; on any thread ---- */
 
 struct gst_sluice_gpu_use {
     GMutex lock;
