@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIVE = ROOT / "examples" / "live"
 sys.path.insert(0, str(LIVE))
 import diffusion  # noqa: E402
+import loop  # noqa: E402
 from sluice.live import Live  # noqa: E402
 
 STARTS, ACTS = 50, 10  # of 255: how far the control must move the first picture
@@ -22,6 +23,7 @@ def start(engine):
     with Live(LIVE / "diffusion.yaml") as live:
         engine = engine or diffusion.Engine(live)
         engine.rebuild(live)
+        engine.graphs = loop.Graphs(live)
         for shot in live:
             control = shot.control("canny")
             engine.capture(shot.input, control)

@@ -77,6 +77,7 @@ def main(way, name, out):
         engine, (low, high) = engine(live), live.settings.input.range
         control = types.SimpleNamespace(image=torch.zeros_like(live.input), scale=torch.zeros((), device=live.device), on=False)
         engine.set(**live.settings.params)
+        engine.graphs = loop.Graphs(live)
         engine.capture(live.input, control)
         alpha = torch.full((live.size[1], live.size[0], 1), 255, dtype=torch.uint8, device=live.device)
         link, cpu = {"shared_memory": SharedMemory, "cuda_link": CudaLink}[way](live.size), []
