@@ -49,7 +49,7 @@ class Networks:
     def embedding(self, prompt):
         """(1, 77, width). Without weights it is noise of its own for each prompt."""
         if not self.weights:
-            return noise((1, 77, self.width), zlib.crc32(prompt.encode())).to(self.device, self.dtype)
+            return noise((1, 77, self.width), zlib.crc32(prompt.encode()))
         ids = self.tokenizer(prompt, padding="max_length", max_length=77, truncation=True, return_tensors="pt").input_ids
         with torch.no_grad():
             return self.text(ids.to(self.device))[0]
@@ -57,6 +57,13 @@ class Networks:
 
 def noise(shape, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(int(seed) & (1 << 63) - 1))
+
+
+def write(tensor, values):
+    """Queues a copy of the values. From pinned memory it waits for nothing: a plain copy would wait for the pictures that are queued."""
+    if tensor.is_cuda and not values.is_cuda:
+        values = values.to(tensor.dtype).pin_memory()
+    tensor.copy_(values, non_blocking=True)
 
 
 class Engine:
@@ -83,7 +90,7 @@ class Engine:
         self.latent = (steps, self.nets.vae.config.latent_channels, self.size[1] // 8, self.size[0] // 8)
         self.noise = torch.zeros(self.latent, device=device, dtype=dtype)
         self.state = torch.zeros_like(self.noise[1:])  # the pictures that still lack steps
-        self.embedding = self.nets.embedding(self.prompt)
+        self.embedding = self.nets.embedding(self.prompt).to(device, dtype)
         self.times = torch.zeros(steps, device=device, dtype=torch.long)
         self.signal, self.dirt = (torch.ones((steps, 1, 1, 1), device=device, dtype=dtype) for _ in range(2))
         betas = torch.linspace(BETAS["beta_start"] ** 0.5, BETAS["beta_end"] ** 0.5, 1000) ** 2
@@ -97,16 +104,16 @@ class Engine:
         """Parameters are tensors that the graphs read: a change captures nothing."""
         if prompt is not None:
             self.prompt = str(prompt)
-            self.embedding.copy_(self.nets.embedding(self.prompt))
+            write(self.embedding, self.nets.embedding(self.prompt))
         if seed is not None:
             self.seed = int(seed)
-            self.noise.copy_(noise(self.latent, self.seed))
+            write(self.noise, noise(self.latent, self.seed))
         if strength is not None:
             self.strength = min(max(float(strength), 0.01), 1.0)
             times = torch.tensor([round(999 * self.strength * (self.steps - at) / self.steps) for at in range(self.steps)])
-            self.times.copy_(times)
-            self.signal.copy_(self.kept[times].sqrt().view(-1, 1, 1, 1))
-            self.dirt.copy_((1 - self.kept[times]).sqrt().view(-1, 1, 1, 1))
+            write(self.times, times)
+            write(self.signal, self.kept[times].sqrt().view(-1, 1, 1, 1))
+            write(self.dirt, (1 - self.kept[times]).sqrt().view(-1, 1, 1, 1))
         if new := set(others) - self.ignored:
             self.ignored |= new
             logging.warning("diffusion: it has no parameters %s: prompt, seed and strength are its own", ", ".join(sorted(new)))
@@ -146,7 +153,7 @@ class Engine:
         from streamdiffusion import StreamDiffusion
         nets = self.nets
         pipe = types.SimpleNamespace(device=torch.device(nets.device), vae_scale_factor=8, scheduler=LCMScheduler(**BETAS), unet=nets.unet,
-                                     vae=nets.vae, text_encoder=None, encode_prompt=lambda prompt, **_: (nets.embedding(prompt), None))
+                                     vae=nets.vae, text_encoder=None, encode_prompt=lambda prompt, **_: (nets.embedding(prompt).to(nets.device, nets.dtype), None))
         indices = [round(49 - 49 * self.strength * (self.steps - at) / self.steps) for at in range(self.steps)]
         stream = StreamDiffusion(pipe, indices, nets.dtype, *self.size, cfg_type="none")
         stream.prepare(self.prompt, num_inference_steps=50, seed=self.seed, generator=torch.Generator())
