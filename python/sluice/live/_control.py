@@ -79,13 +79,15 @@ class Pairing:
             self._key = None  # the host has started again
         self._wanted = wanted
         half = int(of.period * 5e8) if link.settings["pair"] == "time" else 0
-        waits = of.new and wanted is not None and not link.is_stale() and link.reader is not None and link.reader.stats().connected
-        end = time.monotonic() + (link.settings["wait"] if waits else 0.0)
+        end: float | None = None  # of the wait, once there is one
         last: tuple[sluice.Frame, int | None] | None = None  # the newest one so far, up to the partner
         while _order(last[1] if last else self._key, wanted, half) < 0:
-            frame = link.next(max(0.0, end - time.monotonic()))
+            frame = link.next(0.0 if end is None else max(0.0, end - time.monotonic()))
             if frame is None:
-                break
+                if end is not None or not self._may_wait(of):
+                    break
+                end = time.monotonic() + link.settings["wait"]
+                continue
             key = self._key_of(frame)
             if key is None:
                 end = 0.0  # it never will be a partner
@@ -103,6 +105,10 @@ class Pairing:
             if wanted is not None:
                 self._given_up.append(wanted)
         return new
+
+    def _may_wait(self, of: InputLink) -> bool:
+        link = self._link
+        return of.new and self._wanted is not None and not link.is_stale() and link.reader is not None and link.reader.stats().connected
 
     def _key_of(self, frame: sluice.Frame | About) -> int | None:
         if self._link.settings["pair"] == "time":

@@ -93,7 +93,7 @@ class InputLink(ReadLink):
                 return False
             self.frames = [*self.frames[:self._filled], about._replace(area=area)]
             self._filled += 1
-            if self._filled >= len(self.picture.tensor):
+            if self._filled >= self.picture.count:
                 self._filled = 0
                 return True
         return False

@@ -90,8 +90,8 @@ class ReadLink:
             return
         cipd = name.startswith("cipd:")
         self.reader = sluice.Reader(
-            name, mode=self.mode(), wait=None, hold=self._hold(), device=self.device if cipd or self._staged else None,
-            staged="if_needed" if self._staged else "never",
+            name, mode=self.mode(), wait=None, hold=self._hold(), spin=self.settings.get("spin") or None,
+            device=self.device if cipd or self._staged else None, staged="if_needed" if self._staged else "never",
             cipd={"undeclared": "rgba" if self.settings["order"] == "rgba" else "bgra"} if cipd else None)
 
     def _hold(self) -> int:

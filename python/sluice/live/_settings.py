@@ -61,6 +61,8 @@ SETTINGS: tuple[Setting, ...] = (
     *_input("input", (-1.0, 1.0), "cover", 0.5, ("hold", "black", "pause")),
     Setting("input.take", "str", "newest", "which frame is taken: the newest, the next, or a block of consecutive ones", RELINK,
             ("newest", "next", "block")),
+    Setting("input.spin", "seconds", 0.0, "how long a frame is polled for before the loop sleeps: it comes sooner, and takes a CPU", RELINK,
+            low=0.0, high=1.0),
     Setting("input.frames", "int", 1, "frames of a block", REBUILD, low=1, high=256),
     Setting("input.rate", "float", None, "frames a second that a block is taken at; unset: as they come", LIVE, low=0.1, high=1000.0,
             unit="Hz"),

@@ -117,6 +117,7 @@ class Picture:
     """A tensor that keeps its address, (count, 3, height, width), and what brings frames into it."""
 
     def __init__(self, memory: Any, count: int, size: tuple[int, int], dtype: str, ahead: int) -> None:
+        self.count = count
         self.ahead = ahead  # shots that may be unfinished
         self._memory = memory
         self._host = sluice.Stream("host")  # for what happens in host memory while a GPU's stream is current
@@ -154,12 +155,12 @@ class Picture:
 
     def repeat(self, at: int) -> None:
         """The rest of a block is the last frame before `at`."""
-        for rest in range(at, len(self.tensor)):
+        for rest in range(at, self.count):
             self._memory.copy(self.tensor[rest:rest + 1], self.tensor[at - 1:at])
 
     def _upload(self) -> Any:
         """The buffer that has not been used for longest: as many shots may be unfinished, each with a block of frames."""
-        if len(self._uploads) < (self.ahead + 1) * len(self.tensor):
+        if len(self._uploads) < (self.ahead + 1) * self.count:
             self._uploads.append(self._memory.pinned((1, *self.tensor.shape[1:]), self._dtype))
         else:
             self._uploads.append(self._uploads.pop(0))
