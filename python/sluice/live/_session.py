@@ -48,7 +48,7 @@ class Live:
         self._memory = memory_of(self.device)
         current = sluice.current_stream(self.device)
         self._owned = current is None
-        self.stream = sluice.Stream(self.device) if current is None else current
+        self.stream = self._memory.stream() if current is None else current
         self._unfinished, self._pace = Unfinished(self.stream, self.counters), Pace(self.changes, self.counters)
         self._within = contextlib.ExitStack()
         self._services: list[Any] | None = None
@@ -155,7 +155,7 @@ class Live:
         self._links.close()
         self._within.close()
         if self._owned:
-            self.stream.close()
+            self._memory.let_go(self.stream)
 
     def stop(self) -> None:
         """Ends the loop before its next shot. Any thread may call it."""

@@ -11,6 +11,7 @@ from ._relaxed import relaxed
 
 FITS: dict[str, Any] = {"stretch": "stretch", "cover": "cover", "contain": "inside"}  # words of the settings, and of sluice.convert
 FILTERS: dict[str, Any] = {"auto": "smooth"}
+_spare: dict[str, list[sluice.Stream]] = {}  # by device: streams of loops that have ended, for the next ones
 
 
 class ArrayMemory:
@@ -34,6 +35,13 @@ class ArrayMemory:
             return self._arrays.zeros(shape, dtype)
         with relaxed():
             return importlib.import_module("cupyx").zeros_pinned(shape, dtype)
+
+    def stream(self) -> sluice.Stream:
+        return sluice.Stream(self.device)
+
+    def let_go(self, stream: sluice.Stream) -> None:
+        """Of what stream() gave, at the end of the loop."""
+        stream.close()
 
     def current(self, stream: sluice.Stream) -> Any:
         """Makes it the framework's current stream."""
@@ -79,6 +87,19 @@ class TorchMemory:
     def pinned(self, shape: tuple[int, ...], dtype: str) -> Any:
         with relaxed():
             return self._torch.zeros(shape, dtype=getattr(self._torch, dtype), pin_memory=True).numpy()
+
+    def stream(self) -> sluice.Stream:
+        """PyTorch ends the process if a stream is gone when pinned memory is freed that was copied on it. So they are never ended."""
+        spare = _spare.setdefault(self.device, [])
+        while spare:
+            with contextlib.suppress(sluice.StaleHandleError, IndexError):  # a reset of the device leaves none
+                stream = spare.pop()
+                if stream.native:
+                    return stream
+        return sluice.Stream(self.device)
+
+    def let_go(self, stream: sluice.Stream) -> None:
+        _spare[self.device].append(stream)
 
     def current(self, stream: sluice.Stream) -> Any:
         return self._torch.cuda.stream(stream.to_torch())

@@ -56,6 +56,22 @@ def test_a_captured_graph_reads_the_tensors():
     edges.close()
 
 
+def test_pinned_memory_outlives_the_loop_that_copied_it():
+    """PyTorch records an event on each stream that it was copied on when it is freed, and ends the process where one is gone."""
+    host = Host("camera", device="cuda:0")
+    with loop(device="cuda:0") as step:
+        host.send(100)
+        shot = step()
+        stream, pinned = step.live.stream, torch.zeros(shot.input.shape, pin_memory=True)
+        pinned.copy_(shot.input, non_blocking=True)
+        shot.send(shot.input)
+    assert not stream.closed
+    del pinned
+    with loop(device="cuda:0") as step:
+        assert step.live.stream == stream
+    host.close()
+
+
 def test_what_the_cpu_spends_on_a_shot(capsys):
     """p50 of a shot without its engine: an input, a control and an output of 512 x 512."""
     size = 512, 512
