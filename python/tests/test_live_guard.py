@@ -94,6 +94,22 @@ def test_an_error_that_has_its_name(bench, capfd):
         assert 'by thread "meter", in ctypes.cudaStreamQuery: RuntimeError: CUDA error: operation not permitted' in said, said
 
 
+def test_an_operator_that_nothing_showed_before_it_raised(bench, capfd):
+    """The thread that looks each millisecond found the capture broken in between, and no call that ran."""
+    def offend():
+        with contextlib.suppress(RuntimeError):
+            query(bench)
+            watching.found[:] = [({}, guard._threads())]
+            raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
+
+    stream = bench.gpu.stream()
+    with BREAKS, others(offend) as happen, guard.watch(stream) as watching:
+        capture(bench, stream, happen)
+    said = capfd.readouterr().err
+    if TELLS:
+        assert 'by thread "meter", in an operator: RuntimeError: CUDA error: operation not permitted' in said, said
+
+
 def test_the_capturing_threads_own_call_is_named(bench, capfd):
     stream = bench.gpu.stream()
     with BREAKS, guard.watch(stream):

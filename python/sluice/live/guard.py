@@ -60,31 +60,32 @@ class watch:
             self.driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
         return status.value
 
-    def look(self, own: Any = None) -> None:
-        """Notes what runs when the capture is first found broken. `own`: the call that this thread has just ended, and its frame."""
+    def look(self, own: Any = None, raised: bool = False) -> None:
+        """Notes what runs when the capture is first found broken. `own`: the call that this thread has just ended, and its frame;
+        raised: it raised what breaks captures, which no call may have shown before."""
         me = threading.get_ident()
         if me == self.thread and not self._status(self.handle):
             self.driver.cuCtxGetCurrent(ctypes.byref(self.context))
             with contextlib.suppress(AttributeError):  # of a library that is being imported
                 self.handle = self.given or next(filter(self._status, _current()), 0)
-        if self._status(self.handle) == 2 and not self.found:  # CU_STREAM_CAPTURE_STATUS_INVALIDATED
+        if self._status(self.handle) == 2 and (not self.found or raised and not self.found[0][0]):  # 2: INVALIDATED
             calls, threads = {**self.running, me: own}.items(), _threads()
             known = {each: (call[0], "".join(traceback.format_stack(call[1]))) for each, call in calls if call and each in threads}
-            self.found.append((known, threads))
+            self.found.insert(0 if raised else len(self.found), (known, threads))
 
     def _sample(self) -> None:
         while not self.stop.wait(0.001):
             self.look()
 
     def _on_call(self, ended: bool, code: Any, at: int, call: Any, first: Any) -> None:
-        if name := _name(call):
+        if threading.get_ident() != self.sampler.ident and (name := _name(call)):
             now = name, sys._getframe(1)
             self.look(now if ended else None)
             self.running[threading.get_ident()] = None if ended else now
 
     def _on_error(self, code: Any, at: int, error: BaseException) -> None:
         if re.search(OFFENCE, str(error), re.I):
-            self.look(("an operator", sys._getframe(1)))  # x[index] is no call
+            self.look(("an operator", sys._getframe(1)), raised=True)  # x[index] is no call
             self.errors.setdefault(threading.get_ident(), f": {type(error).__name__}: {str(error).splitlines()[0]}")
 
     def __enter__(self) -> "watch":
