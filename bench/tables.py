@@ -14,16 +14,15 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench/gpu"))
 from goals import BESIDE, CHANNELS, CONVERSIONS, CUDA_LINK, KERNELS, find  # noqa: E402
-from table import duration  # noqa: E402
+from cells import MIB, NONE, met, pair, speed, table, time, times  # noqa: E402
+import live_tables  # noqa: E402
 
 BLOCK = re.compile(r"(<!-- (?:gpu )?figures: (\w+) -->\n).*?(<!-- end -->)", re.S)
 SITE_TABLE = re.compile(r"^<!-- site table: (\w+) -->$", re.M)
 SITE_PICTURE = re.compile(r"^<!-- site picture: ([\w-]+), (.*) -->$", re.M)
-NONE = "–"
 FULL = {"size": "1080p", "type": "float32"}
 BUSY = (("none", "nobody"), ("writer", "the writer"), ("reader", "the reader"), ("both", "both"))
 KINDS = (("512x512", "uint8"), ("1080p", "uint8"), ("1080p", "float32"), ("4K", "float32"), ("8K", "float32"))
-MIB = 1 << 20
 PEERS = {  # and what the tables and the chart call them
     "bare": "bare limit", "sluice": "Sluice", "sluice-python": "Sluice, Python", "shm-semaphores": "shared memory, semaphores",
     "iceoryx2-python": "iceoryx2, Python", "gstreamer-shm": "GStreamer shmsink", "unix-socket": "Unix socket", "zeromq": "ZeroMQ",
@@ -42,41 +41,15 @@ class Figures:
     def __init__(self, measured=None):
         self.gpu, self.host = kept("gpu-h200"), kept("host-amd-epyc-2-cores")
         self.pair, self.link = kept("gpu-h200-x2"), kept("gpu-h200-cuda-link")
-        self.gstreamer = kept("gstreamer-xeon-2-cores")
+        self.gstreamer, self.live = kept("gstreamer-xeon-2-cores"), kept("live-gpu-h200")
         if measured and any(row["bench"].startswith("gst_") for row in measured["rows"]):
             self.gstreamer = measured
+        elif measured and any(row["bench"].startswith("live_") for row in measured["rows"]):
+            self.live = measured
         elif measured and any(row["bench"].startswith("gpu_") for row in measured["rows"]):
             self.gpu = measured
         elif measured:
             self.host = measured
-
-
-# ---- rows and cells ----
-
-def time(ns):
-    return NONE if ns is None else duration(ns)
-
-
-def times(row, *keys):
-    return [time(row.get(key)) for key in keys]
-
-
-def pair(row):
-    """The median, and the bare limit's."""
-    return times(row, "p50_ns", "limit_p50_ns")
-
-
-def speed(row, key):
-    return f"{row['params']['bytes'] / row[key]:.1f} GB/s" if row.get(key) else NONE
-
-
-def met(row):
-    return {True: "yes", False: "**no**"}.get(row.get("met"), "")
-
-
-def table(head, lines):
-    cells = [head, ["---"] * len(head), *lines]
-    return "".join(f"| {' | '.join(map(str, each))} |\n" for each in cells)
 
 
 def commit_of_rows(figures):
@@ -377,7 +350,8 @@ def gstreamer_decoder(figures):
 
 BLOCKS = {each.__name__: each for each in (about_host, calls, peers, about, goals, kernels, kernels_python, kernels_quadrants, kernels_host, conversions,
                                            conversions_host, busy, copies, pipelined, readers, parked, torch, cuda_link,
-                                           python, cuda_link_package, far, fallbacks, gstreamer, gstreamer_decoder)}
+                                           python, cuda_link_package, far, fallbacks, gstreamer, gstreamer_decoder, live_tables.live, live_tables.live_ways,
+                                           live_tables.live_long, live_tables.watch)}
 
 
 def page(text, figures):
