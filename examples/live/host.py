@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 
 import sluice
 
@@ -25,6 +26,7 @@ import report
 import sheet
 
 KILL_AFTER = 10  # s that a program has to end by itself
+HELD = 0.0005  # s until a frame is asked for again
 
 
 class Child:
@@ -75,9 +77,16 @@ class Receiver(threading.Thread):
     def __init__(self, channel, spin, take):
         super().__init__(daemon=True)
         self.channel, self.spin, self.take = channel, spin, take
-        self.ending = False
+        self.ending, self.error = False, None
 
     def run(self):
+        try:
+            self.receive()
+        except Exception as error:
+            traceback.print_exc()
+            self.error = error
+
+    def receive(self):
         while not self.ending:
             with contextlib.suppress(sluice.Closed), sluice.Reader(self.channel, wait=None, hold=1, spin=self.spin) as reader:
                 while not self.ending:
@@ -86,6 +95,9 @@ class Receiver(threading.Thread):
                     except sluice.Closed:
                         raise
                     except (TimeoutError, sluice.LostError):
+                        continue
+                    except sluice.LimitError:
+                        time.sleep(HELD)  # the GPU still copies the last one
                         continue
                     now = time.monotonic_ns()
                     with frame, contextlib.suppress(sluice.LostError):
@@ -192,7 +204,7 @@ class Host:
             self.sheet.close_row(self.label)
 
     def run(self):
-        receivers = self.receivers()
+        self.threads = receivers = self.receivers()
         try:
             for thread in (*receivers, *self.children.values()):
                 thread.start()
@@ -224,6 +236,9 @@ class Host:
     def step(self):
         for child in self.children.values():
             child.watch()
+        for thread in self.threads:
+            if thread.error:
+                raise SystemExit(f"host: {thread.channel} is not received any more: {thread.error}")
         if self.must_repeat and self.osc:
             self.must_repeat = False
             self.osc.send_again()

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import sluice
 
 cv2 = pytest.importorskip("cv2")
 pytest.importorskip("yaml")
@@ -89,6 +90,18 @@ def test_a_flash_finds_metadata_that_runs_ahead(monkeypatch):
         at = 10**9 + np.arange(60) * 2 * 10**7
         figures.small = [(int(when), n, pixels[20 <= n - delay < 30] + rng.random(192).astype(np.float32)) for n, when in enumerate(at)]
         assert figures.find_flash(20, int(at[20]) - 1000)["pictures_apart"] == delay
+
+
+def test_what_ends_a_receiver_is_kept(monkeypatch):
+    """The host program ends with it."""
+    monkeypatch.syspath_prepend(str(LIVE))
+    import host as program
+    with sluice.Writer("painted", shape=4) as writer:
+        receiver = program.Receiver("painted", None, lambda frame, now: 1 / 0)
+        receiver.start()
+        writer.send(np.zeros(4, np.uint8))
+        receiver.join()
+    assert isinstance(receiver.error, ZeroDivisionError)
 
 
 @pytest.mark.parametrize("options, why", [
