@@ -65,18 +65,34 @@ def _array_picture(self):
 def meta_json(self):
     """what JSON in the metadata says (meta={"pose": [1, 2]} of the writer); None if there is no metadata. Raises ValueError if it is
     not JSON"""
-    return parse_json(self.meta, f"frame {self.sequence}")
+    return parse_json(self.meta, self)
 
 
 def parse_json(meta, whose):
     if not meta:
         return None
-    import json
     try:
-        return json.loads(meta.decode())
+        return _value_of(meta.decode())
     except (ValueError, RecursionError) as error:
+        whose = whose if isinstance(whose, str) else f"frame {whose.sequence}"
         raise ValueError(f"the metadata of {whose} is not JSON ({len(meta)} bytes that begin with {meta[:20]!r}): read .meta; {error}"
                          ) from None
+
+
+_kept: list = []  # what reads JSON, from the first use on
+
+
+def _value_of(text):
+    """As json.loads(), in half the time where no white space is around the value."""
+    if not _kept:
+        import json
+        _kept[:] = json.JSONDecoder().scan_once, json.loads
+    scan, loads = _kept
+    try:
+        value, end = scan(text, 0)
+    except StopIteration:
+        return loads(text)
+    return value if end == len(text) else loads(text)
 
 
 # ---- as a mapping ----

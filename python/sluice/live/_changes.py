@@ -36,6 +36,8 @@ class Changes:
 
     def take(self) -> tuple[dict[str, Any], list[tuple[Any, ...]]]:
         """The changes and commands since the last call."""
+        if not self._changes and not self._commands:
+            return {}, []
         with self._lock:
             taken = self._changes, self._commands
             self._taken.update(self._changes)

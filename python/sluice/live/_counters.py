@@ -58,7 +58,9 @@ class Counters:
     """Of the whole loop. The loop's thread writes; snapshot() may be called by any."""
 
     def __init__(self) -> None:
-        self.lock = threading.Condition()  # held while several counters change together; count_sent() may be called within
+        self.lock = threading.RLock()  # held while several counters change together; count_sent() may be called within
+        self._sent = threading.Condition(self.lock)
+        self._waiting = 0  # threads in wait()
         self._sent_at: deque[float] = deque(maxlen=KEPT)
         self.started = time.monotonic()
         self.state = "starting"  # starting, ready, streaming, paused, error, stopped
@@ -82,23 +84,26 @@ class Counters:
         return (len(sent_at) - bisect_right(sent_at, now - 1.0)) / min(1.0, max(now - self.started, 1e-6))
 
     def count_sent(self, pictures: int = 1) -> None:
-        """Counts pictures that were sent, and wakes those that wait for them. Costs a microsecond if nobody waits."""
+        """Counts pictures that were sent, and wakes those that wait for them."""
         with self.lock:
             self.sent += pictures
             self._sent_at.extend([time.monotonic()] * pictures)
-            self.lock.notify_all()
+            if self._waiting:
+                self._sent.notify_all()
 
     def wait(self, sent: int, seconds: float) -> int:
         """Waits until the number of sent pictures is not `sent` any more, `seconds` at most, or until wake(). Returns the number."""
         with self.lock:
             if self.sent == sent and seconds > 0:
-                self.lock.wait(seconds)
+                self._waiting += 1
+                self._sent.wait(seconds)
+                self._waiting -= 1
             return self.sent
 
     def wake(self) -> None:
         """Ends wait()."""
         with self.lock:
-            self.lock.notify_all()
+            self._sent.notify_all()
 
     def snapshot(self) -> dict[str, Any]:
         """All counters, of types that JSON has."""

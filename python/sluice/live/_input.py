@@ -87,11 +87,11 @@ class InputLink(ReadLink):
             self._measure(frame)
             image = frame[0]
             size = (image.width, image.height) if image.width and image.height else size_of(image)
-            about = About(frame.sequence, frame.meta, metadata(frame), frame.capture_ns, frame.capture_clock, frame.commit_ns, size)
+            about = frame.sequence, frame.meta, metadata(frame), frame.capture_ns, frame.capture_clock, frame.commit_ns, size
             area = self.put(frame, self._filled)
             if area is None:
                 return False
-            self.frames = [*self.frames[:self._filled], about._replace(area=area)]
+            self.frames = [*self.frames[:self._filled], About(*about, area)]
             self._filled += 1
             if self._filled >= self.picture.count:
                 self._filled = 0

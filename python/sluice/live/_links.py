@@ -47,6 +47,8 @@ class Health:
 
     def set(self, kind: str, detail: object = None, why: str = "", level: int = logging.WARNING) -> None:
         """`kind(detail)`. What is counted lasts until there was no other case for a while."""
+        if kind == self.kind == self.counters.state:
+            return
         now = time.monotonic()
         if kind in COUNTED:
             self._counted_at = now

@@ -25,6 +25,7 @@ class WriteLink:
         self.writer: sluice.Writer | None = None
         self.sender = sender
         self._opened: tuple[Any, ...] = ()  # size and order of the writer's pictures
+        self._opened_by: Mapping[str, Any] | None = None  # the settings that asked for them
         self.fine = "ok"  # its state if nothing is wrong
         self._failures = 0
         self._retry_at = 0.0
@@ -43,6 +44,8 @@ class WriteLink:
 
     def open(self, size: tuple[int, int]) -> bool:
         """Opens the channel, or gives the one that is open this size. One that cannot be had is tried again later."""
+        if self._opened_by is self.settings and self._opened and self._opened[0] == size:
+            return True
         name = self.settings["channel"]
         order: Any = self.settings.get("format", "auto")
         self.counters.channel = name
@@ -51,6 +54,7 @@ class WriteLink:
             return False
         order = ("bgra" if name.startswith("cipd:") else "rgba") if order == "auto" else order
         if self._opened == (size, order):
+            self._opened_by = self.settings
             return True
         if time.monotonic() < self._retry_at:
             return False
@@ -65,7 +69,7 @@ class WriteLink:
             self._retry_at = time.monotonic() + RETRY
             self.health.set("not-init", why=str(error))
             return False
-        self._opened = (size, order)
+        self._opened, self._opened_by = (size, order), self.settings
         log.info("%s: %s: %s %d x %d on %s", self.health.name, name, order, *size, self.device)
         self.health.set(self.fine)
         return True

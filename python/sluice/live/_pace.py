@@ -2,6 +2,7 @@
 """When the next shot may begin: pause and play, shots one by one, max_fps; and how many the device has not finished."""
 import time
 from collections import deque
+from collections.abc import Sequence
 
 import sluice
 
@@ -54,7 +55,7 @@ class Unfinished:
         self._spare: list[tuple[sluice.Event, sluice.Event]] = []
         self._begun: tuple[sluice.Event, sluice.Event] | None = None
         self._begun_at = self._ended_at = 0.0
-        self._shots: deque[tuple[sluice.Event, sluice.Event, float, tuple[int, ...]]] = deque()
+        self._shots: deque[tuple[sluice.Event, sluice.Event, float, Sequence[int]]] = deque()
 
     def begin(self) -> None:
         if self._begun is None:
@@ -65,7 +66,7 @@ class Unfinished:
     def _event(self) -> sluice.Event:
         return sluice.Event(self._stream.device, timing=True, sleep=True)
 
-    def end(self, commits: tuple[int, ...]) -> None:
+    def end(self, commits: Sequence[int]) -> None:
         """`commits`: when the frames that the shot shows were committed, in nanoseconds."""
         if self._begun is not None:
             self._begun[1].record(self._stream)

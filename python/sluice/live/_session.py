@@ -226,12 +226,14 @@ class Live:
             live = meta.get("live") if isinstance(meta, dict) else None
             self._of_frame = live if isinstance(live, dict) else {}
         params = {**self.settings.params, **self._of_frame}
-        last = {} if self._last is None or self._rebuild else self._last
-        changed = {name: value for name, value in params.items() if name not in last or last[name] != value}
+        changed = params
+        if self._last is not None and not self._rebuild:
+            last = self._last
+            changed = {} if params == last else {name: value for name, value in params.items() if name not in last or last[name] != value}
         self._number += 1
         self.counters.shots = self._number
         rebuild, self._rebuild, self._last, self._previewed = self._rebuild, False, params, False
-        return Shot(self, self._number, dict(params), changed, rebuild, meta, tuple(about.sequence for about in frames), new)
+        return Shot(self, self._number, dict(params), dict(changed), rebuild, meta, tuple([about.sequence for about in frames]), new)
 
     def _send(self, picture: Any) -> bool:
         settings, delay = self.settings, self.settings.engine.delay
@@ -268,7 +270,7 @@ class Live:
         if control and control.taken_at is not None:
             self._show_preview(control.picture.tensor, control.settings["range"])
         shown, self._sent = self._sent, []
-        self._unfinished.end(tuple(about.commit_ns for about in shown) if shot.sent and shot.new else ())
+        self._unfinished.end([about.commit_ns for about in shown] if shot.sent and shot.new else ())
         if not shot.sent:
             self.counters.skipped += 1
         if not shot.failed:

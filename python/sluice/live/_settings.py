@@ -104,7 +104,14 @@ def setting_of(path: str) -> Setting | None:
 
 
 class Section(dict[str, Any]):
-    """Settings by name, as attributes, too."""
+    """Settings by name, as attributes, too: in the instance, where that hides no method, for a loop reads many of them in each shot."""
+
+    def put(self, name: str, value: Any) -> Any:
+        """Of a section that is being made. -> the value that it has now"""
+        value = self.setdefault(name, value)
+        if not hasattr(dict, name):
+            vars(self)[name] = value
+        return value
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -126,9 +133,9 @@ class Settings(Section):
             *sections, name = path.split(".")
             inside: Section = self
             for section in sections:
-                inside = inside.setdefault(section, Section())
-            inside[name] = value
-        self.setdefault("controls", Section())
+                inside = inside.put(section, Section())
+            inside.put(name, value)
+        self.put("controls", Section())
 
     def origin(self, path: str) -> str:
         """Where a setting is from: FILE:LINE:COLUMN, an environment variable, --set, or "default"."""

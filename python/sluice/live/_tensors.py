@@ -148,6 +148,8 @@ class Picture:
         self._floats = memory.zeros(shape, "float32") if dtype == "bfloat16" else self.tensor
         self._dtype = "float32" if dtype == "bfloat16" else dtype
         self._whole = count == 1 and self._floats is self.tensor
+        self._settings: Mapping[str, Any] | None = None  # those that are in _how
+        self._how: dict[str, Any] = {}
         self._uploads: list[Any] = []  # pinned, for frames in host memory of a tensor on a GPU
 
     def black(self, low: float) -> None:
@@ -156,12 +158,17 @@ class Picture:
     def put(self, frame: sluice.Frame, settings: Mapping[str, Any], at: int = 0) -> sluice.Area:
         """Queues the conversion of a frame, which may be released then. Raises what sluice.convert does."""
         image, (low, high) = frame[0], settings["range"]
-        how = {"fit": FITS[settings["fit"]], "filter": FILTERS.get(settings["filter"], settings["filter"]), "border": settings["fill"],
-               "scale": high - low, "bias": low, "flip": _flip(image, settings["flip"])}
+        if settings is not self._settings:
+            self._settings, self._how = settings, {
+                "fit": FITS[settings["fit"]], "filter": FILTERS.get(settings["filter"], settings["filter"]), "border": settings["fill"],
+                "scale": high - low, "bias": low}
+        how = self._how
+        if flip := _flip(image, settings["flip"]):
+            how = {**how, "flip": flip}
         place = to = self.tensor if self._whole else self._floats[at:at + 1]
         uploads = image.device == "host" != self._memory.device
         if uploads:
-            to, how["stream"] = self._upload(), self._host
+            to, how = self._upload(), {**how, "stream": self._host}
         if settings["order"] == "bgra" and image.pixel_format is None and image.ndim == 3 and image.shape[2] >= 3:
             area = _swapped(to, frame, how)
         else:
@@ -208,17 +215,20 @@ class Sender:
     def __init__(self, memory: Any) -> None:
         self.memory = memory
         self._floats: dict[tuple[int, ...], Any] = {}  # of pictures in bfloat16, by shape
+        self._is_bfloat16: dict[Any, bool] = {}  # by type of PyTorch's: a text takes longer than all else here
 
     def pictures(self, picture: Any) -> list[Any]:
         """What sluice.convert takes: the picture, or those of a batch."""
         if hasattr(picture, "detach"):
-            picture = self._of_torch(picture.detach())
+            picture = self._of_torch(picture.detach() if picture.requires_grad else picture)
         if len(picture.shape) < 4:
             return [picture]
         return [picture[at:at + 1] for at in range(len(picture))] if len(picture) > 1 else [picture]
 
     def _of_torch(self, picture: Any) -> Any:
-        if str(picture.dtype) == "torch.bfloat16":
+        if picture.dtype not in self._is_bfloat16:
+            self._is_bfloat16[picture.dtype] = str(picture.dtype) == "torch.bfloat16"
+        if self._is_bfloat16[picture.dtype]:
             shape = tuple(picture.shape)
             if shape not in self._floats:
                 self._floats = {shape: self.memory.zeros(shape, "float32")}
