@@ -93,7 +93,7 @@ def convert(to, frame, *, crop=None, fit="stretch", filter="smooth", flip=None, 
         how = _kept(*given)
     except TypeError:  # a list has no hash; or it is wrong, and says so now
         how = _arguments(*given)
-    return Area(*_sluice._convert(_device(to, frame), to, frame, stream, *how))
+    return tuple.__new__(Area, _sluice._convert(_device(to, frame), to, frame, stream, *how))
 
 
 convert.__module__ = "sluice"
