@@ -42,6 +42,7 @@ class Figures:
         self.gpu, self.host = kept("gpu-h200"), kept("host-amd-epyc-2-cores")
         self.pair, self.link = kept("gpu-h200-x2"), kept("gpu-h200-cuda-link")
         self.gstreamer, self.live = kept("gstreamer-xeon-2-cores"), kept("live-gpu-h200")
+        self.calls = kept("calls-xeon-2-cores")  # conversions and kernels on the CPU
         if measured and any(row["bench"].startswith("gst_") for row in measured["rows"]):
             self.gstreamer = measured
         elif measured and any(row["bench"].startswith("live_") for row in measured["rows"]):
@@ -50,6 +51,7 @@ class Figures:
             self.gpu = measured
         elif measured:
             self.host = measured
+            self.calls = measured if find(measured, "convert_nv12") else self.calls
 
 
 def commit_of_rows(figures):
@@ -140,11 +142,15 @@ def conversions(figures):
     return table(["conversion", "p50", "p99", "copy", "goal", "met"], lines) + of_kernels(figures) if lines else NO_KERNELS
 
 
+def calls_alone(figures, rows, head):
+    lines = [[what, *times(find(figures.calls, bench), "p50_ns", "p99_ns", "limit_p50_ns")] for what, bench in rows]
+    machine = figures.calls["machine"]
+    return table(head, lines) + f"\n{machine['cpu']}, {machine['cores']} cores, commit {figures.calls['commit']}.\n"
+
+
 def conversions_host(figures):
     rows = (("NV12 to RGBA", "convert_nv12"), ("RGBA to 3 x 512 x 512 float32, smooth", "convert_tensor"))
-    found = [(what, find(figures.host, bench)) for what, bench in rows]
-    lines = [[what, *times(row, "p50_ns", "p99_ns", "limit_p50_ns")] for what, row in found if row]
-    return table(["1080p, one CPU", "p50", "p99", "copy"], lines) if lines else NO_KERNELS
+    return calls_alone(figures, rows, ["1080p, one CPU", "p50", "p99", "copy"])
 
 
 def kernels_python(figures):
@@ -181,9 +187,7 @@ def kernels_quadrants(figures):
 def kernels_host(figures):
     rows = (("a launch of an empty kernel", "kernel_launch"), ("a barrier of 256 threads", "kernel_barrier"),
             ("edges of a grey picture of 1080p (Sobel)", "kernel_sobel"))
-    found = [(what, find(figures.host, bench)) for what, bench in rows]
-    lines = [[what, *times(row, "p50_ns", "p99_ns", "limit_p50_ns")] for what, row in found if row]
-    return table(["one CPU", "p50", "p99", "the same in C"], lines) if lines else NO_KERNELS
+    return calls_alone(figures, rows, ["one CPU", "p50", "p99", "the same in C"])
 
 
 def busy(figures):
