@@ -181,7 +181,7 @@ with Recorder({str(tmp_path)!r}, every=1) as recorder:
         recorder.tap("sample", np.full((1, size), size, np.float32))
         while not recorder._work.empty():
             pass
-    print(recorder.records)
+print(recorder.records)
 """)
     assert said.splitlines() == [f"{tmp_path}: recording has ended after 2 records, which stay: [Errno 27] File too large", "2"]
     assert sorted(os.listdir(tmp_path)) == ["record-000000.npz", "record-000001.npz"]
