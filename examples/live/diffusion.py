@@ -59,13 +59,6 @@ def noise(shape, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(int(seed) & (1 << 63) - 1))
 
 
-def write(tensor, values):
-    """Queues a copy of the values. From pinned memory it waits for nothing: a plain copy would wait for the pictures that are queued."""
-    if tensor.is_cuda and not values.is_cuda:
-        values = values.to(tensor.dtype).pin_memory()
-    tensor.copy_(values, non_blocking=True)
-
-
 class Engine:
     def __init__(self, live, weights=None, upstream=False, steps=1, random_seed=7, sizes=SIZES):
         device, dtype = live.device, getattr(torch, live.dtype)
@@ -104,16 +97,16 @@ class Engine:
         """Parameters are tensors that the graphs read: a change captures nothing."""
         if prompt is not None:
             self.prompt = str(prompt)
-            write(self.embedding, self.nets.embedding(self.prompt))
+            loop.write(self.embedding, self.nets.embedding(self.prompt))
         if seed is not None:
             self.seed = int(seed)
-            write(self.noise, noise(self.latent, self.seed))
+            loop.write(self.noise, noise(self.latent, self.seed))
         if strength is not None:
             self.strength = min(max(float(strength), 0.01), 1.0)
             times = torch.tensor([round(999 * self.strength * (self.steps - at) / self.steps) for at in range(self.steps)])
-            write(self.times, times)
-            write(self.signal, self.kept[times].sqrt().view(-1, 1, 1, 1))
-            write(self.dirt, (1 - self.kept[times]).sqrt().view(-1, 1, 1, 1))
+            loop.write(self.times, times)
+            loop.write(self.signal, self.kept[times].sqrt().view(-1, 1, 1, 1))
+            loop.write(self.dirt, (1 - self.kept[times]).sqrt().view(-1, 1, 1, 1))
         if new := set(others) - self.ignored:
             self.ignored |= new
             logging.warning("diffusion: it has no parameters %s: prompt, seed and strength are its own", ", ".join(sorted(new)))

@@ -102,7 +102,7 @@ class GpuEngine:
 
     def set(self, style=None, strength=None):
         if style is not None:
-            self.weights.copy_(self.torch.from_numpy(weights_of(style)).pin_memory(), non_blocking=True)
+            loop.write(self.weights, self.torch.from_numpy(weights_of(style)))
         if strength is not None:
             self.strength.fill_(float(strength))
 
