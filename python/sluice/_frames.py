@@ -65,17 +65,17 @@ def _array_picture(self):
 def meta_json(self):
     """what JSON in the metadata says (meta={"pose": [1, 2]} of the writer); None if there is no metadata. Raises ValueError if it is
     not JSON"""
-    return parse_json(self.meta, self)
+    return parse_json(self.meta, lambda: f"frame {self.sequence}")
 
 
 def parse_json(meta, whose):
+    """`whose`: a function that says whose it is, for an error."""
     if not meta:
         return None
     try:
         return _value_of(meta.decode())
     except (ValueError, RecursionError) as error:
-        whose = whose if isinstance(whose, str) else f"frame {whose.sequence}"
-        raise ValueError(f"the metadata of {whose} is not JSON ({len(meta)} bytes that begin with {meta[:20]!r}): read .meta; {error}"
+        raise ValueError(f"the metadata of {whose()} is not JSON ({len(meta)} bytes that begin with {meta[:20]!r}): read .meta; {error}"
                          ) from None
 
 

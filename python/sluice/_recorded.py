@@ -231,7 +231,7 @@ class RecordedFrame:
     @property
     def meta_json(self):
         """what JSON in the metadata says; None if there is no metadata. Raises ValueError if it is not JSON"""
-        return parse_json(self.meta, self._of)
+        return parse_json(self.meta, lambda: self._of)
 
     def verify(self):
         """Raises CorruptError if the data is damaged. Slow: Python computes the hash, some 30 MB/s."""

@@ -210,3 +210,15 @@ def test_blocks_are_of_consecutive_frames():
         shot = shots()  # one frame alone, which stands for the rest
         assert [round((float(each[0, 0, 0]) + 1) / 2 * 255) for each in shot.input] == [4, 4, 4] and not shot.new
     host.close()
+
+
+def test_spin_is_of_the_inputs_reader_alone(monkeypatch):
+    made, reader = {}, sluice.Reader
+
+    def noted(name, **wanted):
+        made[name] = wanted["spin"]
+        return reader(name, **wanted)
+
+    monkeypatch.setattr(sluice, "Reader", noted)
+    with loop(input={"channel": "camera", "spin": 0.02, "stale": 600}, controls={"canny": {"channel": "edges"}}):
+        assert made == {"camera": 0.02, "edges": None}
