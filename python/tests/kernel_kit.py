@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""For tests of kernels: a source of them, loaded once a device."""
-import functools
-
+"""For tests of kernels: a source of them. Each test loads it, as another may have reset the device."""
 import pytest
 
 import sluice
@@ -50,11 +48,11 @@ __global__ void twice(point *points, int count)
 """
 
 
-@functools.cache
 def on(device):
     return sluice.Kernels(SOURCE, device=device)
 
 
 @pytest.fixture
 def kernels(device):  # noqa: F811
-    return on(device)
+    with on(device) as loaded:
+        yield loaded

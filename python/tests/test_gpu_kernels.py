@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """Arrays of other libraries as arguments of kernels, in place: on which stream, in which order, and what is refused."""
-import functools
 import struct
 
 import numpy
@@ -18,14 +17,10 @@ __global__ void copy(float *to, const float *from) { to[threadIdx.x] = from[thre
 ONE = {"grid": 1, "block": 4}
 
 
-@functools.cache
-def load(device):
-    return sluice.Kernels(SOURCE, device)
-
-
 @pytest.fixture
 def fx(gpu):
-    return load(gpu.device)
+    with sluice.Kernels(SOURCE, gpu.device) as loaded:
+        yield loaded
 
 
 @pytest.fixture
@@ -124,7 +119,7 @@ def test_what_is_refused(gpu, torch, fx, memory, array, error, words):  # noqa: 
 
 
 def test_arrays_of_a_gpu_for_a_kernel_on_host(gpu, torch, memory):  # noqa: F811
-    fx = load("host")
+    fx = sluice.Kernels(SOURCE, "host")
     for array in (torch.Tensor(memory[0], (4,), "float32"), DLPack(memory[0], (4,), "float32"),
                   CudaInterface(memory[0], (4,), "float32", stream=1)):
         with pytest.raises(sluice.WrongDeviceError, match='parameter 1: it is on "cuda:0", and the kernel is on "host"'):
