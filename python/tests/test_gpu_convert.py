@@ -96,6 +96,7 @@ def test_the_order_of_streams(gpu, torch, places, named, kind):  # noqa: F811
     def is_done():
         return (got(gpu, target, (12,), "float32") == 3).all()
 
+    sluice.convert(DLPack(target, (3, 2, 2), "float32"), DLPack(source, (2, 2, 3)))  # loads the code, which waits for all work
     streams.shut()
     if kind == "tensor":
         with streams.entered(named):
