@@ -136,7 +136,7 @@ def test_without_a_writer_it_says_so_each_time(executor):
             with pytest.raises(RuntimeError, match="'camera' has no writer, also not after 0.01 s.*: camera2, other"):
                 executor.execute(loop(timeout=0.01))
     with camera() as writer:
-        wait_until(lambda: "'camera' has a writer, but it sent no frame for 0.01 s" in error_of(executor))  # once it has found it
+        wait_until(lambda: "'camera' has a writer, but it sent no frame for 0.01 s" in error_of(executor))  # once it has found the writer
         writer.send(picture(1))
         executor.execute(loop(timeout=60.0))
     with pytest.raises(RuntimeError, match="no writer"):
