@@ -238,7 +238,7 @@ class Host:
             child.watch()
         for thread in self.threads:
             if thread.error:
-                raise SystemExit(f"host: {thread.channel} is not received any more: {thread.error}")
+                raise SystemExit(f"host: receiving {thread.channel} failed: {thread.error}")
         if self.must_repeat and self.osc:
             self.must_repeat = False
             self.osc.send_again()
