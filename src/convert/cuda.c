@@ -8,7 +8,7 @@
 #include "convert/embedded.h"
 #include "kernel/kernel.h"
 
-enum { BLOCK_WIDE = 32, BLOCK_HIGH = 8, ROW = 192 }; /* as convert.cu has them */
+enum { BLOCK_WIDE = 32, BLOCK_HIGH = 8, ROW = 192 }; /* as the kernels have them */
 
 /* How many columns and rows of the target each thread makes. */
 static const struct shape {

@@ -9,7 +9,13 @@
 
 #include "convert/job.cuh"
 
+#include "convert/sources.cuh"
+
 #include "convert/convert.cu"
+
+#include "convert/resize.cu"
+
+#include "convert/same.cu"
 
 struct fake_kernel {
     const char *name;

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+//
+// Pixels that stay where they are. Each thread has 4 columns, which begin at multiples of 16 bytes.
+
+__device__ __forceinline__ const unsigned char *words_at(const sl_pixels &p, int x, int y)
+{
+    return p.at[1].first - 1 + y * p.at[1].pitch + 4 * x;
+}
+__device__ __forceinline__ void put_words(const sl_pixels &p, int x, int y, uint4 v)
+{
+    *reinterpret_cast<uint4 *>(const_cast<unsigned char *>(words_at(p, x, y))) = v;
+}
+
+__device__ __forceinline__ unsigned exchanged(unsigned word, bool exchange, unsigned alpha)
+{
+    const unsigned other = (word & 0xff00ff00u) | (word >> 16 & 255) | (word & 255) << 16;
+    return (exchange ? other : word) | alpha;
+}
+
+// RGBA to BGRA and back, with the same range.
+extern "C" __global__ void sl_same_rgba(sl_job job)
+{
+    const int x = 4 * static_cast<int>(blockIdx.x * WIDE + threadIdx.x);
+    const int y = static_cast<int>(blockIdx.y * HIGH + threadIdx.y);
+    if (x >= job.to.width || y >= job.to.height)
+        return;
+    const bool exchange = red_first(job.to) != red_first(job.from);
+    const unsigned alpha = job.to.opaque ? 0xff000000u : 0;
+    uint4 v = *reinterpret_cast<const uint4 *>(words_at(job.from, job.x.first + x, job.y.first + y));
+    v.x = exchanged(v.x, exchange, alpha);
+    v.y = exchanged(v.y, exchange, alpha);
+    v.z = exchanged(v.z, exchange, alpha);
+    v.w = exchanged(v.w, exchange, alpha);
+    put_words(job.to, x, y, v);
+}
+
+// A byte of 0 to 1, as the lowest bits of a float, which are those of sl_whole.
+__device__ __forceinline__ unsigned byte_bits(float component)
+{
+    sl_word_float sum;
+    sum.value = __saturatef(component) * 255.000255f + 12582912.0f;
+    return sum.word;
+}
+
+// NV12 as factors of Y, U, V and 1.
+struct factors {
+    float y, rv, gu, gv, bu, r, g, b;
+};
+__device__ __forceinline__ factors factors_of(const sl_pixels &p)
+{
+    factors f;
+    f.y = p.unmul[0];
+    f.rv = p.rv * p.unmul[2];
+    f.gu = -p.gu * p.unmul[1];
+    f.gv = -p.gv * p.unmul[2];
+    f.bu = p.bu * p.unmul[1];
+    f.r = p.unadd[0] - p.add[2] * f.rv;
+    f.g = p.unadd[0] - p.add[1] * f.gu - p.add[2] * f.gv;
+    f.b = p.unadd[0] - p.add[1] * f.bu;
+    return f;
+}
+
+__device__ __forceinline__ unsigned word_of(const factors &f, bool red, float y, float2 uv)
+{
+    const unsigned r = byte_bits(y * f.y + f.r + uv.y * f.rv), b = byte_bits(y * f.y + f.b + uv.x * f.bu);
+    const unsigned g = byte_bits(y * f.y + f.g + uv.x * f.gu + uv.y * f.gv);
+    return (red ? r : b) + (g << 8) + ((red ? b : r) << 16) + (0xff000000u - 0x4b400000u * 65793u);
+}
+
+// Four pixels of a row, of their Y and of U and V at the two pairs of columns and at those beside them.
+__device__ __forceinline__ uint4 row_of(const factors &f, bool red, uchar4 y, const float2 (&uv)[4], float before,
+                                        float after)
+{
+    return make_uint4(word_of(f, red, y.x, nv12_source::mix(uv[1], uv[0], before)),
+                      word_of(f, red, y.y, nv12_source::mix(uv[1], uv[2], after)),
+                      word_of(f, red, y.z, nv12_source::mix(uv[2], uv[1], before)),
+                      word_of(f, red, y.w, nv12_source::mix(uv[2], uv[3], after)));
+}
+
+// NV12 to RGBA or BGRA of the full range: two rows a thread.
+extern "C" __global__ void sl_same_nv12(sl_job job)
+{
+    const sl_pixels &from = job.from;
+    const nv12_source source(from);
+    const int left = 4 * static_cast<int>(blockIdx.x * WIDE + threadIdx.x), x = job.x.first + left;
+    const int top = 2 * static_cast<int>(blockIdx.y * HIGH + threadIdx.y), y = job.y.first + top;
+    if (left >= job.to.width || top >= job.to.height)
+        return;
+    const bool repeat = from.site == SL_SITE_REPEAT, together = from.site == SL_SITE_TOP_LEFT;
+    const float above = repeat || together ? 0 : 0.25f, below = repeat ? 0 : together ? 0.5f : 0.25f;
+    const float before = from.site == SL_SITE_CENTRE ? 0.25f : 0, after = repeat ? 0 : 0.5f - before;
+    const int i = x / 2, j = y / 2, width = from.width / 2, height = from.height / 2;
+    float2 first[4], second[4];
+    for (int k = 0; k < 4; k++) {
+        const int column = i + k - 1 < 0 ? 0 : i + k - 1 < width ? i + k - 1 : width - 1;
+        const float2 here = source.pair(column, j);
+        first[k] = nv12_source::mix(here, source.pair(column, j > 0 ? j - 1 : 0), above);
+        second[k] = nv12_source::mix(here, source.pair(column, j + 1 < height ? j + 1 : j), below);
+    }
+    const factors f = factors_of(from);
+    const unsigned char *luma = from.at[0].first + y * from.at[0].pitch + x;
+    const uchar4 a = *reinterpret_cast<const uchar4 *>(luma);
+    const uchar4 b = *reinterpret_cast<const uchar4 *>(luma + from.at[0].pitch);
+    put_words(job.to, left, top, row_of(f, red_first(job.to), a, first, before, after));
+    put_words(job.to, left, top + 1, row_of(f, red_first(job.to), b, second, before, after));
+}
+
+// Sums of bytes of a word: the first and third in one number, and the second.
+struct sums {
+    unsigned outer, inner;
+};
+__device__ __forceinline__ void add_word(sums &sum, unsigned word, unsigned weight)
+{
+    sum.outer += weight * (word & 0xff00ffu);
+    sum.inner += weight * (word >> 8 & 255);
+}
+
+struct luma {
+    float first, second, third, add; // factors of the bytes
+};
+__device__ __forceinline__ unsigned luma_of(const luma &f, unsigned word)
+{
+    sl_word_float sum;
+    sum.value = (word & 255) * f.first + (word >> 8 & 255) * f.second + (word >> 16 & 255) * f.third + f.add;
+    sum.value += 12582912.0f;
+    return sum.word & 255;
+}
+
+__device__ __forceinline__ void put_luma(const sl_pixels &to, int x, int y, const luma &f, uint4 v)
+{
+    *reinterpret_cast<unsigned *>(to.at[0].first + y * to.at[0].pitch + x) =
+        luma_of(f, v.x) | luma_of(f, v.y) << 8 | luma_of(f, v.z) << 16 | luma_of(f, v.w) << 24;
+}
+
+// U in the lowest byte, V in the next one.
+__device__ __forceinline__ unsigned pair_of(const sl_pixels &to, bool red, sums sum, float unit)
+{
+    const float first = (sum.outer & 0xffff) * unit, third = (sum.outer >> 16) * unit;
+    const sl_rgba c = { red ? first : third, sum.inner * unit, red ? third : first, 1 };
+    return static_cast<unsigned>(sl_whole(sl_chroma_u(&to, c) * to.mul[1] + to.add[1], 255) |
+                                 sl_whole(sl_chroma_v(&to, c) * to.mul[2] + to.add[2], 255) << 8);
+}
+
+// RGBA or BGRA of the full range to NV12: two rows a thread, and those around them for the chroma.
+extern "C" __global__ void sl_same_to_nv12(sl_job job)
+{
+    const sl_pixels &to = job.to, &from = job.from;
+    const int x = 4 * static_cast<int>(blockIdx.x * WIDE + threadIdx.x);
+    const int y = 2 * static_cast<int>(blockIdx.y * HIGH + threadIdx.y);
+    if (x >= to.width || y >= to.height)
+        return;
+    const bool repeat = to.site == SL_SITE_REPEAT, red = red_first(from);
+    const unsigned down[4] = { to.site == SL_SITE_TOP_LEFT || !repeat ? 1u : 0u,
+                               repeat                        ? 1u
+                               : to.site == SL_SITE_TOP_LEFT ? 2u
+                                                             : 3u,
+                               repeat || to.site == SL_SITE_TOP_LEFT ? 1u : 3u,
+                               repeat || to.site == SL_SITE_TOP_LEFT ? 0u : 1u };
+    const unsigned across[4] = { repeat ? 0u : 1u,
+                                 repeat                      ? 1u
+                                 : to.site == SL_SITE_CENTRE ? 3u
+                                                             : 2u,
+                                 to.site == SL_SITE_CENTRE ? 3u : 1u, to.site == SL_SITE_CENTRE ? 1u : 0u };
+    const float unit =
+        1.0f / (255 * (down[0] + down[1] + down[2] + down[3]) * (across[0] + across[1] + across[2] + across[3]));
+    const float scale = to.mul[0] / 255;
+    const luma f = { scale * (red ? to.kr : to.kb), scale * to.kg, scale * (red ? to.kb : to.kr),
+                     to.add[0] + 255 * 1e-6f };
+    sums column[6] = {};
+    for (int k = 0; k < 4; k++) {
+        const int row = y + k - 1 < 0 ? 0 : y + k - 1 < to.height ? y + k - 1 : to.height - 1;
+        const unsigned char *at = words_at(from, job.x.first + x, job.y.first + row);
+        const uint4 v = *reinterpret_cast<const uint4 *>(at);
+        add_word(column[0], *reinterpret_cast<const unsigned *>(x > 0 ? at - 4 : at), down[k]);
+        add_word(column[1], v.x, down[k]);
+        add_word(column[2], v.y, down[k]);
+        add_word(column[3], v.z, down[k]);
+        add_word(column[4], v.w, down[k]);
+        add_word(column[5], *reinterpret_cast<const unsigned *>(x + 4 < to.width ? at + 16 : at + 12), down[k]);
+        if (k == 1 || k == 2)
+            put_luma(to, x, y + k - 1, f, v);
+    }
+    sums own[2] = {};
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 4; k++) {
+            own[i].outer += across[k] * column[2 * i + k].outer;
+            own[i].inner += across[k] * column[2 * i + k].inner;
+        }
+    *reinterpret_cast<unsigned *>(to.at[1].first + y / 2 * to.at[1].pitch + x) =
+        pair_of(to, red, own[0], unit) | pair_of(to, red, own[1], unit) << 16;
+}
