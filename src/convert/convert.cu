@@ -16,9 +16,9 @@ __device__ __forceinline__ sl_taps taps_of(const sl_axis &axis, int pixel, int r
 
 template <typename Source> __device__ __forceinline__ sl_rgba convert(const sl_job &job, int x, int y)
 {
-    const Source source(job.from);
-    const float multiplied = static_cast<float>(job.multiply);
-    sum_of sum = {};
+    const Source source(job);
+    sl_rgba sum = {};
+    float weights = 0;
     if (!sl_shows(&job.x, x) || !sl_shows(&job.y, y))
         return job.border;
     const sl_taps columns = taps_of(job.x, x, job.resize), rows = taps_of(job.y, y, job.resize);
@@ -27,11 +27,14 @@ template <typename Source> __device__ __forceinline__ sl_rgba convert(const sl_j
         const int row = sl_source(&job.y, rows.first + j);
         const float down = sl_weight(&job.y, rows, j);
 #pragma unroll 1
-        for (int i = 0; i < columns.count; i++)
-            add(sum, down * sl_weight(&job.x, columns, i), source.fetch(sl_source(&job.x, columns.first + i), row),
-                multiplied);
+        for (int i = 0; i < columns.count; i++) {
+            const float weight = down * sl_weight(&job.x, columns, i);
+            const sl_rgba c = source.fetch(sl_source(&job.x, columns.first + i), row);
+            add(sum, weight, source.cover(c), c);
+            weights += weight;
+        }
     }
-    return finished(job, source, mean(sum));
+    return finished(job, source, times(1 / weights, sum));
 }
 
 // A thread for each pixel.

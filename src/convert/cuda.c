@@ -10,16 +10,38 @@
 
 enum { BLOCK_WIDE = 32, BLOCK_HIGH = 8, ROW = 192 }; /* as the kernels have them */
 
+enum {
+    ANY,
+    RGBA,
+    SHARE_ANY,
+    SHARE_RGBA,
+    RESIZE_RGBA,
+    RESIZE_NV12,
+    SAME_RGBA,
+    SAME_PLANES,
+    SAME_TO_PLANES,
+    SAME_NV12,
+    SAME_TO_NV12,
+    NONE
+};
+
 /* How many columns and rows of the target each thread makes. */
 static const struct shape {
     const char *name;
     uint32_t columns, rows;
 } shapes[SL_CONVERT_KERNELS] = {
-    { "sl_convert_any", 1, 1 }, { "sl_convert_rgba", 1, 1 }, { "sl_share_any", 2, 2 },
-    { "sl_share_rgba", 2, 2 },  { "sl_resize_rgba", 1, 1 },  { "sl_resize_nv12", 1, 1 },
-    { "sl_same_rgba", 4, 1 },   { "sl_same_nv12", 4, 2 },    { "sl_same_to_nv12", 4, 2 },
+    [ANY] = { "sl_convert_any", 1, 1 },
+    [RGBA] = { "sl_convert_rgba", 1, 1 },
+    [SHARE_ANY] = { "sl_share_any", 2, 2 },
+    [SHARE_RGBA] = { "sl_share_rgba", 2, 2 },
+    [RESIZE_RGBA] = { "sl_resize_rgba", 1, 1 },
+    [RESIZE_NV12] = { "sl_resize_nv12", 1, 1 },
+    [SAME_RGBA] = { "sl_same_rgba", 4, 1 },
+    [SAME_PLANES] = { "sl_same_planes", 4, 1 },
+    [SAME_TO_PLANES] = { "sl_same_to_planes", 4, 1 },
+    [SAME_NV12] = { "sl_same_nv12", 4, 2 },
+    [SAME_TO_NV12] = { "sl_same_to_nv12", 4, 2 },
 };
-enum { ANY, RGBA, SHARE_ANY, SHARE_RGBA, RESIZE_RGBA, RESIZE_NV12, SAME_RGBA, SAME_NV12, SAME_TO_NV12, NONE };
 
 /* ---- kernels ---- */
 
@@ -89,6 +111,23 @@ static bool is_nv12_block(const struct sl_pixels *p, int x, int y)
     return is_nv12(p, 4) && is_aligned(p->at[0].first, p->at[0].pitch, 4) && x % 4 == 0 && y % 2 == 0;
 }
 
+/* RGB in planes of floats, four of which can be read at once from x on. */
+static bool is_planes(const struct sl_pixels *p, int x)
+{
+    int size = p->sample == SL_F16 ? 2 : 4;
+    bool is = p->family == SL_RGB && p->count == 3 && (p->sample == SL_F16 || p->sample == SL_F32);
+
+    for (int i = 0; i < 3 && is; i++)
+        is = p->at[i].step == size && is_aligned(p->at[i].first + size * x, p->at[i].pitch, 4 * (uintptr_t)size);
+    return is;
+}
+
+static bool is_gray(const struct sl_pixels *p, int x)
+{
+    return p->family == SL_GRAY && p->sample == SL_U8 && p->at[0].step == 1 &&
+           is_aligned(p->at[0].first + x, p->at[0].pitch, 4);
+}
+
 static int choose_same(const struct sl_job *job)
 {
     const struct sl_pixels *to = &job->to, *from = &job->from;
@@ -99,6 +138,10 @@ static int choose_same(const struct sl_job *job)
         return NONE;
     if (to_rgba && from_rgba && to->mul[0] == from->mul[0] && to->add[0] == from->add[0])
         return SAME_RGBA;
+    if (to_rgba && is_full(to) && is_planes(from, job->x.first))
+        return SAME_PLANES;
+    if (is_planes(to, 0) && (from_rgba || is_gray(from, job->x.first)))
+        return SAME_TO_PLANES;
     if (to_rgba && is_full(to) && to->opaque && to->height % 2 == 0 && is_nv12_block(from, job->x.first, job->y.first))
         return SAME_NV12;
     return from_rgba && is_full(from) && is_nv12_block(to, 0, 0) ? SAME_TO_NV12 : NONE;

@@ -43,7 +43,7 @@ SL_PIXEL struct sl_taps sl_taps_at(const struct sl_axis *axis, int pixel)
     long long position =
         (pixel - axis->at) * axis->per + axis->from - half; /* where a pixel's middle is a whole number */
     int base = (int)(position >> SL_POSITION_BITS);
-    float part = (float)((position & (2 * half - 1)) >> (SL_POSITION_BITS - 24)) * (1.0f / (1 << 24));
+    float part = (float)(int)((position & (2 * half - 1)) >> (SL_POSITION_BITS - 24)) * (1.0f / (1 << 24));
     int first = base + (int)(part - axis->radius), last = base + (int)(part + axis->radius);
     struct sl_taps taps;
     first = first < 0 ? 0 : first;

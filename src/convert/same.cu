@@ -42,6 +42,78 @@ __device__ __forceinline__ unsigned byte_bits(float component)
     return sum.word;
 }
 
+// Four numbers of a row of a plane.
+__device__ __forceinline__ float4 numbers_of(const sl_pixels &p, int i, int x, int y)
+{
+    const unsigned char *at = p.at[i].first + y * p.at[i].pitch + x * p.at[i].step;
+    if (p.sample == SL_F32)
+        return *reinterpret_cast<const float4 *>(at);
+    const ushort4 v = *reinterpret_cast<const ushort4 *>(at);
+    return make_float4(sl_from_half(v.x), sl_from_half(v.y), sl_from_half(v.z), sl_from_half(v.w));
+}
+
+__device__ __forceinline__ unsigned opaque_word(const sl_pixels &p, bool red, float r, float g, float b)
+{
+    r = r * p.unmul[0] + p.unadd[0];
+    g = g * p.unmul[1] + p.unadd[1];
+    b = b * p.unmul[2] + p.unadd[2];
+    return byte_bits(red ? r : b) + (byte_bits(g) << 8) + (byte_bits(red ? b : r) << 16) +
+           (0xff000000u - 0x4b400000u * 65793u);
+}
+
+// RGB in planes of floats to RGBA or BGRA of the full range.
+extern "C" __global__ void sl_same_planes(sl_job job)
+{
+    const int left = 4 * static_cast<int>(blockIdx.x * WIDE + threadIdx.x), x = job.x.first + left;
+    const int top = static_cast<int>(blockIdx.y * HIGH + threadIdx.y), y = job.y.first + top;
+    if (left >= job.to.width || top >= job.to.height)
+        return;
+    const bool red = red_first(job.to);
+    const float4 r = numbers_of(job.from, 0, x, y), g = numbers_of(job.from, 1, x, y),
+                 b = numbers_of(job.from, 2, x, y);
+    put_words(job.to, left, top,
+              make_uint4(opaque_word(job.from, red, r.x, g.x, b.x), opaque_word(job.from, red, r.y, g.y, b.y),
+                         opaque_word(job.from, red, r.z, g.z, b.z), opaque_word(job.from, red, r.w, g.w, b.w)));
+}
+
+// A byte of each word, times `mul` plus `add`, as four numbers of a plane.
+__device__ __forceinline__ void put_numbers(const sl_pixels &p, int plane, int x, int y, uint4 words, unsigned byte,
+                                            float mul, float add)
+{
+    unsigned char *at = p.at[plane].first + y * p.at[plane].pitch + x * p.at[plane].step;
+    const float4 v = make_float4(byte_of(words.x, byte) * mul + add, byte_of(words.y, byte) * mul + add,
+                                 byte_of(words.z, byte) * mul + add, byte_of(words.w, byte) * mul + add);
+    if (p.sample == SL_F32) {
+        *reinterpret_cast<float4 *>(at) = v;
+        return;
+    }
+    const ushort4 half = { sl_to_half(v.x), sl_to_half(v.y), sl_to_half(v.z), sl_to_half(v.w) };
+    *reinterpret_cast<ushort4 *>(at) = half;
+}
+
+// RGBA or BGRA, or gray in bytes, to RGB in planes of floats.
+extern "C" __global__ void sl_same_to_planes(sl_job job)
+{
+    const sl_pixels &from = job.from, &to = job.to;
+    const int left = 4 * static_cast<int>(blockIdx.x * WIDE + threadIdx.x), x = job.x.first + left;
+    const int top = static_cast<int>(blockIdx.y * HIGH + threadIdx.y), y = job.y.first + top;
+    const bool gray = from.family == SL_GRAY;
+    if (left >= to.width || top >= to.height)
+        return;
+    uint4 words;
+    if (gray) {
+        const unsigned v = *reinterpret_cast<const unsigned *>(from.at[0].first + y * from.at[0].pitch + x);
+        words = make_uint4(v, v >> 8, v >> 16, v >> 24);
+    } else {
+        words = *reinterpret_cast<const uint4 *>(words_at(from, x, y));
+    }
+    for (int i = 0; i < 3; i++) {
+        const float mul = gray ? from.unmul[0] : from.unmul[i], add = gray ? from.unadd[0] : from.unadd[i];
+        const unsigned byte = gray ? 0 : red_first(from) ? i : 2 - i;
+        put_numbers(to, i, left, top, words, byte, mul * to.mul[i], add * to.mul[i] + to.add[i]);
+    }
+}
+
 // NV12 as factors of Y, U, V and 1.
 struct factors {
     float y, rv, gu, gv, bu, r, g, b;
@@ -68,20 +140,20 @@ __device__ __forceinline__ unsigned word_of(const factors &f, bool red, float y,
 }
 
 // Four pixels of a row, of their Y and of U and V at the two pairs of columns and at those beside them.
-__device__ __forceinline__ uint4 row_of(const factors &f, bool red, uchar4 y, const float2 (&uv)[4], float before,
+__device__ __forceinline__ uint4 row_of(const factors &f, bool red, unsigned y, const float2 (&uv)[4], float before,
                                         float after)
 {
-    return make_uint4(word_of(f, red, y.x, nv12_source::mix(uv[1], uv[0], before)),
-                      word_of(f, red, y.y, nv12_source::mix(uv[1], uv[2], after)),
-                      word_of(f, red, y.z, nv12_source::mix(uv[2], uv[1], before)),
-                      word_of(f, red, y.w, nv12_source::mix(uv[2], uv[3], after)));
+    return make_uint4(word_of(f, red, byte_of(y, 0), nv12_source::mix(uv[1], uv[0], before)),
+                      word_of(f, red, byte_of(y, 1), nv12_source::mix(uv[1], uv[2], after)),
+                      word_of(f, red, byte_of(y, 2), nv12_source::mix(uv[2], uv[1], before)),
+                      word_of(f, red, byte_of(y, 3), nv12_source::mix(uv[2], uv[3], after)));
 }
 
 // NV12 to RGBA or BGRA of the full range: two rows a thread.
 extern "C" __global__ void sl_same_nv12(sl_job job)
 {
     const sl_pixels &from = job.from;
-    const nv12_source source(from);
+    const nv12_source source(job);
     const int left = 4 * static_cast<int>(blockIdx.x * WIDE + threadIdx.x), x = job.x.first + left;
     const int top = 2 * static_cast<int>(blockIdx.y * HIGH + threadIdx.y), y = job.y.first + top;
     if (left >= job.to.width || top >= job.to.height)
@@ -99,8 +171,8 @@ extern "C" __global__ void sl_same_nv12(sl_job job)
     }
     const factors f = factors_of(from);
     const unsigned char *luma = from.at[0].first + y * from.at[0].pitch + x;
-    const uchar4 a = *reinterpret_cast<const uchar4 *>(luma);
-    const uchar4 b = *reinterpret_cast<const uchar4 *>(luma + from.at[0].pitch);
+    const unsigned a = *reinterpret_cast<const unsigned *>(luma);
+    const unsigned b = *reinterpret_cast<const unsigned *>(luma + from.at[0].pitch);
     put_words(job.to, left, top, row_of(f, red_first(job.to), a, first, before, after));
     put_words(job.to, left, top + 1, row_of(f, red_first(job.to), b, second, before, after));
 }
@@ -121,7 +193,7 @@ struct luma {
 __device__ __forceinline__ unsigned luma_of(const luma &f, unsigned word)
 {
     sl_word_float sum;
-    sum.value = (word & 255) * f.first + (word >> 8 & 255) * f.second + (word >> 16 & 255) * f.third + f.add;
+    sum.value = byte_of(word, 0) * f.first + byte_of(word, 1) * f.second + byte_of(word, 2) * f.third + f.add;
     sum.value += 12582912.0f;
     return sum.word & 255;
 }

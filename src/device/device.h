@@ -25,7 +25,7 @@
 #define SL_DEVICE_UUID        16
 #define SL_DEVICE_NATIVE_BITS 6  /* of a hash of native streams */
 #define SL_DEVICE_FORKS       32 /* streams that it lends to parallel sections */
-#define SL_CONVERT_KERNELS    9
+#define SL_CONVERT_KERNELS    11
 
 /* A stream that the device lends to parallel sections. */
 struct sl_loan {

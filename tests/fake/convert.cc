@@ -4,6 +4,7 @@
  */
 #define SL_FIBERS
 #include "kernel/prelude.cuh"
+#define __syncwarp __syncthreads /* threads of a warp do not run together */
 
 #include "convert/pixels.cuh"
 
@@ -31,8 +32,10 @@ SL_RUN(3, sl_share_rgba)
 SL_RUN(4, sl_resize_rgba)
 SL_RUN(5, sl_resize_nv12)
 SL_RUN(6, sl_same_rgba)
-SL_RUN(7, sl_same_nv12)
-SL_RUN(8, sl_same_to_nv12)
+SL_RUN(7, sl_same_planes)
+SL_RUN(8, sl_same_to_planes)
+SL_RUN(9, sl_same_nv12)
+SL_RUN(10, sl_same_to_nv12)
 
 static const unsigned long sizes[] = { sizeof(sl_job) };
 extern "C" __attribute__((visibility("default"))) const fake_kernel fake_kernels[];
@@ -44,7 +47,9 @@ const fake_kernel fake_kernels[] = {
     { "sl_resize_rgba", sl_run_4, 1, sizes },
     { "sl_resize_nv12", sl_run_5, 1, sizes },
     { "sl_same_rgba", sl_run_6, 1, sizes },
-    { "sl_same_nv12", sl_run_7, 1, sizes },
-    { "sl_same_to_nv12", sl_run_8, 1, sizes },
+    { "sl_same_planes", sl_run_7, 1, sizes },
+    { "sl_same_to_planes", sl_run_8, 1, sizes },
+    { "sl_same_nv12", sl_run_9, 1, sizes },
+    { "sl_same_to_nv12", sl_run_10, 1, sizes },
     { nullptr, nullptr, 0, nullptr },
 };

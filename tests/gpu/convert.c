@@ -275,6 +275,48 @@ TEST_TIMEOUT(pixels_that_stay_as_on_the_cpu, 120)
     finish(&stage);
 }
 
+/* A tensor's numbers, as a network gives them: some beyond what a picture has, some NaN. */
+static void fill_tensor(struct picture *picture)
+{
+    static const uint16_t halves[] = { 0x7e00 /* NaN */, 0x7c00, 0xfc00, 0x8000, 0xbc00, 0x4000 };
+    unsigned char *bytes = picture->array.data;
+
+    for (size_t i = 0; i < picture->bytes / 2 && picture->array.dtype.bits == 16; i++)
+        ((uint16_t *)bytes)[i] = some(16) ? (uint16_t)some(0x3c01) : halves[some(6)];
+    for (size_t i = 0; i < picture->bytes / 4 && picture->array.dtype.bits == 32; i++)
+        ((float *)bytes)[i] = some(16) ? (float)some(1000) / 999 : some(2) ? NAN : (float)some(5) - 2;
+}
+
+TEST_TIMEOUT(tensors_that_stay_as_on_the_cpu, 120)
+{
+    static const uint32_t with_tensors[] = { SLUICE_PIXEL_RGBA, SLUICE_PIXEL_BGRA, SLUICE_PIXEL_GRAY8 };
+    struct stage stage = prepare();
+
+    for (int i = 0; i < 96; i++) {
+        struct sluice_convert how = SLUICE_CONVERT_INIT;
+        uint32_t width = 4 * (1 + some(24)), height = 1 + some(20), left = some(3) ? 4 * some(3) : some(5);
+        uint32_t bits = i % 2 ? 16 : 32, beyond = some(2) * 4;
+        bool back = some(2);
+        struct picture from = back ? tensor(SLUICE_FLOAT, bits, left + width + beyond, height + 3)
+                                   : fast_image(with_tensors[some(3)], left + width + beyond, height + 3);
+        struct picture to =
+            back ? fast_image(with_tensors[some(2)], width, height) : tensor(SLUICE_FLOAT, bits, width, height);
+        if (back)
+            fill_tensor(&from);
+        how.crop = (struct sluice_crop){ left, some(4), width, height };
+        how.layout = SLUICE_LAYOUT_CHW;
+        how.order = some(2);
+        for (int c = 0; c < 4; c++) {
+            how.scale[c] = (float)(1 + some(2));
+            how.bias[c] = -(float)some(2);
+        }
+        convert_both(stage.on_host, stage.stream, &to, &from, &how);
+        free(from.array.data);
+        free(to.array.data);
+    }
+    finish(&stage);
+}
+
 TEST_TIMEOUT(smaller_and_larger_as_on_the_cpu, 120)
 {
     static const uint32_t widths[] = { 6, 40, 130, 700 };
