@@ -166,7 +166,19 @@ def fed(make, live, stages, name, seconds):
         if len(unfinished) > 1:  # as many as the loop lets be unfinished
             unfinished.popleft().synchronize()
             ends.append(time.monotonic())
-    return {"fps": rate(ends), "frame_ms": percentiles(gaps(ends), 1e3)}
+    return {"fps": rate(ends), "frame_ms": percentiles(gaps(ends), 1e3), "operation_cpu_us": operation(engine, live, control)}
+
+
+def operation(engine, live, control):
+    """CPU time of one operation on the input, each after a picture was waited for: meanwhile caches and clocks of the CPU get cold."""
+    spent = []
+    for _ in range(100):
+        engine(live.input, control)
+        live.stream.synchronize()
+        before = time.thread_time()
+        live.input[...] = 0
+        spent.append(time.thread_time() - before)
+    return percentiles(spent, 1e6)
 
 
 def gaps(ends):
