@@ -100,7 +100,7 @@ class Receiver(threading.Thread):
                         time.sleep(HELD)  # the GPU still copies the last one
                         continue
                     now = time.monotonic_ns()
-                    with frame, contextlib.suppress(sluice.LostError):
+                    with contextlib.suppress(sluice.LostError), frame:
                         self.take(frame, now)
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import sluice
 
+from eventually import wait_until
+
 cv2 = pytest.importorskip("cv2")
 pytest.importorskip("yaml")
 pytest.importorskip("pythonosc")
@@ -102,6 +104,29 @@ def test_what_ends_a_receiver_is_kept(monkeypatch):
         writer.send(np.zeros(4, np.uint8))
         receiver.join()
     assert isinstance(receiver.error, ZeroDivisionError)
+
+
+def test_a_receiver_goes_on_when_a_frame_was_overwritten(gpu, monkeypatch):
+    """A writer of cuda-link's protocol waits for no reader, and the release of a frame says so."""
+    monkeypatch.syspath_prepend(str(LIVE))
+    import host as program
+    taken, sent, name = [], [], f"cipd:painted{os.getpid()}"
+    with sluice.Writer(name, shape=(4, 4, 4), device=gpu.device, slots=3) as writer:
+        def send():
+            writer.send(np.zeros((4, 4, 4), np.uint8))
+            sent.append(1)
+
+        def take(frame, now):
+            taken.append(frame.sequence)
+            later = len(sent) + 5
+            wait_until(lambda: len(sent) >= later)
+
+        receiver = program.Receiver(name, None, take)
+        receiver.start()
+        wait_until(lambda: len(taken) > 2 or not receiver.is_alive() or send())
+        receiver.ending = True
+        wait_until(lambda: not receiver.is_alive() or send())
+    assert receiver.error is None and len(taken) > 2
 
 
 @pytest.mark.parametrize("options, why", [
