@@ -7,7 +7,8 @@ enum { WIDE = 32, HIGH = 8 };
 
 /* ---- reading ---- */
 
-// A byte of a word, exactly: as the lowest bits of 2^23 it is added to that. GPUs convert integers far more slowly.
+// A byte of a word as a float, exactly: it becomes the lowest bits of 2^23, which is then subtracted. A GPU takes several
+// times as long to convert an integer.
 __device__ __forceinline__ float byte_of(unsigned word, unsigned i)
 {
     sl_word_float sum;
