@@ -170,7 +170,7 @@ def fed(make, live, stages, name, seconds):
 
 
 def operation(engine, live, control):
-    """CPU time of one operation on the input, each after a picture was waited for: meanwhile caches and clocks of the CPU get cold."""
+    """CPU time of one operation on the input, right after a picture was waited for."""
     spent = []
     for _ in range(100):
         engine(live.input, control)
