@@ -153,7 +153,7 @@ static bool check_held(struct sl_cipd_ahead *ahead, struct sl_cipd_held *held)
 
     sl_mutex_lock(&reader->lock);
     struct sl_cipd_link *link = held->waits == SL_CIPD_WAITS ? held->link : NULL;
-    uint64_t number = held->ahead_number;
+    uint64_t number = link ? held->ahead_number : 0;
     if (link)
         link->users++; /* the event is kept while it is queried */
     const struct sl_cuda_signal *signal = link ? link->pool->slots[held->frame.slot].signal : NULL;
