@@ -238,7 +238,7 @@ def test_who_spins_for_a_frame(gpu, write, spin, hits):
         before = reader.cipd_info().spin_hits
         publish_gated(gpu, writer)
         assert reader.latest() is None  # it has seen it, and it is not finished
-        threading.Timer(0.1, gpu.open_gates).start()
+        threading.Timer(0.13, gpu.open_gates).start()  # amid a wait: next() waits for 50 ms at a time
         with reader.next(timeout=60) as frame:
             found = reader.cipd_info()  # on a busy machine it may be finished before it was waited for
             return found.slots[frame.slot].last_wait_ns > 0 and found.spin_hits - before == hits
