@@ -56,7 +56,7 @@ __device__ __forceinline__ sl_rgba resize_columns(const sl_job &job, int x, cons
 
 __device__ __forceinline__ void put_half(const sl_pixels &p, int i, int x, int y, float component)
 {
-    unsigned char *at = p.at[i].first + y * p.at[i].pitch + x * p.at[i].step;
+    unsigned char *at = number_at(p, i, x, y);
     *reinterpret_cast<unsigned short *>(at) = sl_to_half(component * p.mul[i] + p.add[i]);
 }
 

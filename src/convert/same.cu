@@ -42,23 +42,28 @@ __device__ __forceinline__ unsigned byte_bits(float component)
     return sum.word;
 }
 
+// An opaque pixel, packed from the bits of three components.
+__device__ __forceinline__ unsigned opaque(unsigned first, unsigned second, unsigned third)
+{
+    return first + (second << 8) + (third << 16) + (0xff000000u - 0x4b400000u * 65793u);
+}
+
 // Four numbers of a row of a plane.
 __device__ __forceinline__ float4 numbers_of(const sl_pixels &p, int i, int x, int y)
 {
-    const unsigned char *at = p.at[i].first + y * p.at[i].pitch + x * p.at[i].step;
+    const unsigned char *at = number_at(p, i, x, y);
     if (p.sample == SL_F32)
         return *reinterpret_cast<const float4 *>(at);
     const ushort4 v = *reinterpret_cast<const ushort4 *>(at);
     return make_float4(sl_from_half(v.x), sl_from_half(v.y), sl_from_half(v.z), sl_from_half(v.w));
 }
 
-__device__ __forceinline__ unsigned opaque_word(const sl_pixels &p, bool red, float r, float g, float b)
+__device__ __forceinline__ unsigned word_of(const sl_pixels &p, bool red, float r, float g, float b)
 {
     r = r * p.unmul[0] + p.unadd[0];
     g = g * p.unmul[1] + p.unadd[1];
     b = b * p.unmul[2] + p.unadd[2];
-    return byte_bits(red ? r : b) + (byte_bits(g) << 8) + (byte_bits(red ? b : r) << 16) +
-           (0xff000000u - 0x4b400000u * 65793u);
+    return opaque(byte_bits(red ? r : b), byte_bits(g), byte_bits(red ? b : r));
 }
 
 // RGB in planes of floats to RGBA or BGRA of the full range.
@@ -72,15 +77,15 @@ extern "C" __global__ void sl_same_planes(sl_job job)
     const float4 r = numbers_of(job.from, 0, x, y), g = numbers_of(job.from, 1, x, y),
                  b = numbers_of(job.from, 2, x, y);
     put_words(job.to, left, top,
-              make_uint4(opaque_word(job.from, red, r.x, g.x, b.x), opaque_word(job.from, red, r.y, g.y, b.y),
-                         opaque_word(job.from, red, r.z, g.z, b.z), opaque_word(job.from, red, r.w, g.w, b.w)));
+              make_uint4(word_of(job.from, red, r.x, g.x, b.x), word_of(job.from, red, r.y, g.y, b.y),
+                         word_of(job.from, red, r.z, g.z, b.z), word_of(job.from, red, r.w, g.w, b.w)));
 }
 
 // A byte of each word, times `mul` plus `add`, as four numbers of a plane.
 __device__ __forceinline__ void put_numbers(const sl_pixels &p, int plane, int x, int y, uint4 words, unsigned byte,
                                             float mul, float add)
 {
-    unsigned char *at = p.at[plane].first + y * p.at[plane].pitch + x * p.at[plane].step;
+    unsigned char *at = number_at(p, plane, x, y);
     const float4 v = make_float4(byte_of(words.x, byte) * mul + add, byte_of(words.y, byte) * mul + add,
                                  byte_of(words.z, byte) * mul + add, byte_of(words.w, byte) * mul + add);
     if (p.sample == SL_F32) {
@@ -136,7 +141,7 @@ __device__ __forceinline__ unsigned word_of(const factors &f, bool red, float y,
 {
     const unsigned r = byte_bits(y * f.y + f.r + uv.y * f.rv), b = byte_bits(y * f.y + f.b + uv.x * f.bu);
     const unsigned g = byte_bits(y * f.y + f.g + uv.x * f.gu + uv.y * f.gv);
-    return (red ? r : b) + (g << 8) + ((red ? b : r) << 16) + (0xff000000u - 0x4b400000u * 65793u);
+    return opaque(red ? r : b, g, red ? b : r);
 }
 
 // Four pixels of a row, of their Y and of U and V at the two pairs of columns and at those beside them.

@@ -7,8 +7,8 @@ enum { WIDE = 32, HIGH = 8 };
 
 /* ---- reading ---- */
 
-// A byte of a word as a float, exactly: it becomes the lowest bits of 2^23, which is then subtracted. A GPU takes several
-// times as long to convert an integer.
+// A byte of a word as a float, exactly: it becomes the lowest bits of 2^23, which is then subtracted. A GPU takes
+// several times as long to convert an integer.
 __device__ __forceinline__ float byte_of(unsigned word, unsigned i)
 {
     sl_word_float sum;
@@ -23,6 +23,12 @@ __device__ __forceinline__ float byte_of(unsigned word, unsigned i)
 __device__ __forceinline__ bool red_first(const sl_pixels &p)
 {
     return p.at[0].first < p.at[2].first;
+}
+
+// Where a component of a pixel is stored.
+__device__ __forceinline__ unsigned char *number_at(const sl_pixels &p, int i, int x, int y)
+{
+    return p.at[i].first + y * p.at[i].pitch + x * p.at[i].step;
 }
 
 // A source gives the numbers of a pixel as they are stored. A filter adds them up, the colours times `cover`: alpha, or
