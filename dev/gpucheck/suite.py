@@ -23,8 +23,11 @@ class Clock:
     def __init__(self):
         self.began, self.within = time.monotonic(), float("inf")
 
+    def end(self):
+        return self.began + self.within
+
     def left(self):
-        return self.within - (time.monotonic() - self.began)
+        return self.end() - time.monotonic()
 
 
 clock = Clock()
@@ -55,7 +58,7 @@ def end(processes):
 
 def wait(process, limit, watch):
     """Returns the status; 124 if it exceeded the limit and was ended. Calls `watch` from time to time."""
-    until = time.monotonic() + min(limit, clock.left())
+    until = min(time.monotonic() + limit, clock.end())
     while True:
         try:
             return process.wait(max(0, min(until - time.monotonic(), LOOK)))
