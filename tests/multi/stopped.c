@@ -306,7 +306,7 @@ TEST(a_waiting_writer_evicts_when_the_time_is_up)
     role_stop(&b);
 }
 
-/* The frame that it took last does not come a second time. */
+/* It connects again at once and begins at the newest frame of that moment: what it took before does not come again. */
 TEST(an_evicted_recorder_goes_on_behind_what_it_had)
 {
     test_dir();
@@ -321,15 +321,21 @@ TEST(an_evicted_recorder_goes_on_behind_what_it_had)
     EXPECT_ANSWER(&writer, "commit 2", "committed 4");
     test_nap(LEASE_NS + 50 * SLUICE_MS);
     EXPECT_ANSWER(&newest, "hold 20000", "holds 4 ");
-    EXPECT_ANSWER(&writer, "commit 1", "committed 5");
-    EXPECT_ANSWER(&writer, "commit 1", "committed 6"); /* evicts */
+    EXPECT_ANSWER(&writer, "commit 1", "committed 5"); /* evicts */
     CHECK_EQ(NUMBER(ask(&writer, "stats"), "evicted"), 1);
+    EXPECT_ANSWER(&writer, "commit 1", "committed 6");
     EXPECT_ANSWER(&recorder, "give", "E_LOST");
     EXPECT_ANSWER(&recorder, "give", "E_LOST");
     EXPECT_ANSWER(&recorder, "take 1000", "E_LOST");
     const char *answer = ask(&recorder, "take 20000");
-    CHECK_EQ(NUMBER(answer, "took"), 6);
-    CHECK_EQ(NUMBER(answer, "missed"), 3);
+    long long first = NUMBER(answer, "took");
+    CHECK_GE(first, 4);
+    CHECK_EQ(NUMBER(answer, "missed"), first - 3);
+    for (long long next = first + 1; next <= 6; next++) {
+        answer = ask(&recorder, "take 20000");
+        CHECK_EQ(NUMBER(answer, "took"), next);
+        CHECK_EQ(NUMBER(answer, "missed"), 0);
+    }
     EXPECT_ANSWER(&recorder, "take 50", "TIMEOUT");
     const char *stats = ask(&recorder, "stats");
     CHECK_EQ(NUMBER(stats, "taken") + NUMBER(stats, "missed"), 6);
