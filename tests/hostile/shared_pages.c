@@ -168,7 +168,8 @@ HOSTILE_READER(holds_every_slot_again_and_again, .evicted = 20, .drops = true)
     }
 }
 
-/* Each holds what it was granted, and no more: it may, unless the writer set a limit. */
+/* Each holds what it was granted, and no more: it may, unless the writer set a limit. Each holds another frame, until
+ * there is no slot for one. */
 static void hold_what_was_granted(int readers)
 {
     union sl_message hello = attacker_hello();
@@ -176,7 +177,8 @@ static void hold_what_was_granted(int readers)
     for (int i = 0; i < readers; i++) {
         struct attacker attacker;
         CHECK(attacker_go(&attacker, HOLDING, &hello));
-        test_nap(10 * SLUICE_MS); /* another frame for the next one */
+        uint64_t head = sl_load(&attacker.control->head, acquire), dropped = honest_info("cam").dropped;
+        CHECK_SOON(sl_load(&attacker.control->head, acquire) != head || honest_info("cam").dropped > dropped, 20);
     }
 }
 
