@@ -60,7 +60,7 @@ struct reading {
     uint64_t lost;                   /* frames overwritten before they were taken, in this session */
     struct sluice_frame held[MOST_HELD];
     uint32_t held_count;
-    uint32_t spurious; /* times in a row that the descriptor was readable without a reason */
+    int64_t spurious_since; /* when the descriptor began to be readable without a frame; 0: it is not */
 };
 
 void reading_open(struct reading *reading, int64_t timeout_ns);
