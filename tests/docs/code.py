@@ -87,7 +87,7 @@ def run_once(env, programs, *arguments):
         problems.append(f"the reader showed {len(shown)} frames of {FRAMES}; the last lines: {shown[-3:]}")
     else:
         numbers = [(int(line[1]), int(line[2])) for line in lines]
-        dropped = 0 # by the writer, for want of a slot: such frames are missed, and have no number
+        dropped = 0  # frames for which the writer had no slot: they count as missed, and have no number
         for (before, _), (number, missed) in zip(numbers, numbers[1:]):
             if missed < number - before - 1:
                 problems.append(f"frame {number} came after {before}, {missed} missed")

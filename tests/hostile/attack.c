@@ -141,7 +141,7 @@ static bool all_have_read(const char *name)
     return read;
 }
 
-/* It has read its part of the frames: this machine may be busy. */
+/* A tenth of the frames is enough: this machine may be busy. */
 static bool has_kept_up(const struct child *reader)
 {
     return kit_taken("cam", reader->pid) * 10 >= honest_info("cam").committed;

@@ -168,8 +168,8 @@ HOSTILE_READER(holds_every_slot_again_and_again, .evicted = 20, .drops = true)
     }
 }
 
-/* Each holds what it was granted, and no more: it may, unless the writer set a limit. Each holds another frame, until
- * there is no slot for one. */
+/* Each holds what it was granted, and no more: it may, unless the writer set a limit. Each holds a frame of
+ * its own, until the writer has no slot left. */
 static void hold_what_was_granted(int readers)
 {
     union sl_message hello = attacker_hello();

@@ -69,11 +69,11 @@ def within_seconds():
     with tempfile.TemporaryDirectory() as folder:
         log = pathlib.Path(folder) / "log"
 
-        def little_left():
+        def cut_short():
             clock.within = time.monotonic() - clock.began + 1
             return Suite("endless", *outputs(run(["sleep", "60"], log, 100)))
 
-        endless = task("endless", 0.1, 1, little_left)
+        endless = task("endless", 0.1, 1, cut_short)
         phase = Phase("p", 1, [task("long", 500), task("fits", 0.1), endless, task("late", 0.2, 2)])
         results.expect(phase.tasks)
         began, clock.within = time.monotonic(), time.monotonic() - clock.began + 100
@@ -181,15 +181,18 @@ def goals_and_misses():
 
 
 def ending():
-    """A program that is ended may end what it started; one that ignores SIGTERM is killed."""
+    """A program that exceeds its limit is ended. It may end what it started; one that ignores SIGTERM is killed."""
     def ended(script):
         process = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True, process_group=0)
         process.stdout.readline()
         end([process])
         return process.returncode, process.stdout.read()
 
-    polite, deaf = ended("trap 'echo bye; exit 0' TERM; echo ready; sleep 60 & wait"), ended("trap '' TERM; echo ready; sleep 60; sleep 60")
-    return differs((polite, deaf), ((0, "bye\n"), (-signal.SIGKILL, "")))
+    with tempfile.TemporaryDirectory() as folder:
+        status, said, seconds = run(["sleep", "60"], pathlib.Path(folder) / "log", 0.1)
+    problems = differs((status, said), (124, "\nstopped: out of time\n")) + ([] if seconds < 50 else ["it was not ended"])
+    problems += differs(ended("trap 'echo bye; exit 0' TERM; echo ready; sleep 60 & wait"), (0, "bye\n"))
+    return problems + differs(ended("trap '' TERM; echo ready; sleep 60; sleep 60"), (-signal.SIGKILL, ""))
 
 
 CONTROL = """#!/bin/sh

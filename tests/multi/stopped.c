@@ -82,8 +82,8 @@ TEST_TIMEOUT(a_stopped_recorder_disturbs_nobody, 120)
     child_expect(&newest, "open", 10);
     struct child recorder = stopped_recorder(&writer, &newest, "take 20000", &joined_at);
 
-    /* It lost the oldest ones, counted, and goes on. The newest reader may have kept an old one: no slot has it now. */
-    EXPECT_ANSWER(&writer, "commit 100", "committed");
+    EXPECT_ANSWER(&writer, "commit 100", "committed"); /* replaces each frame that the newest reader has kept */
+    /* It lost the oldest ones, counted, and goes on. */
     child_kill(&recorder, SIGCONT);
     const char *answer = ask(&recorder, "take 20000");
     CHECK_HAS(answer, "took ");
@@ -307,7 +307,7 @@ TEST(a_waiting_writer_evicts_when_the_time_is_up)
     role_stop(&b);
 }
 
-/* It connects again at once and begins at the newest frame of that moment: what it took before does not come again. */
+/* It connects again and begins at the newest frame of that moment, so it never gets a frame twice. */
 TEST(an_evicted_recorder_goes_on_behind_what_it_had)
 {
     test_dir();
